@@ -6,7 +6,6 @@ Shapes: B rows, T tokens, M masked tokens, D hidden size, V vocabulary.
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from bertlite.inputs.batch import Batch
@@ -21,8 +20,6 @@ def masked_lm(head: MaskedLMHead, token_embeddings: Tensor, hidden: Tensor, batc
     """
     states = hidden.flatten(0, 1)[batch.masked_positions]  # (M, D)
     logits = head(states, token_embeddings)  # (M, V)
-    sums = cross_entropy_sums(logits, batch.masked_labels)
-    with torch.no_grad():
-        shows_mask = batch.input_ids.flatten()[batch.masked_positions] == mask_id
-        on_mask = cross_entropy_sums(logits, batch.masked_labels, weighed=shows_mask)
-    return {"masked_lm": sums, "masked_lm_on_mask": on_mask}
+    shows_mask = batch.input_ids.flatten()[batch.masked_positions] == mask_id
+    everywhere, on_mask = cross_entropy_sums(logits, batch.masked_labels, on_mask=shows_mask)
+    return {"masked_lm": everywhere, "masked_lm_on_mask": on_mask}

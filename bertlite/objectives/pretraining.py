@@ -36,6 +36,11 @@ class BertForPretraining(nn.Module):
         initialise(self, std=self.config.init_std, seed=seed)
         nn.init.zeros_(self.masked_lm.bias)
 
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Return what each training loss is summed over in `batch`."""
+        counts = {"masked_lm": batch.num_masked, "next_sentence": batch.num_sequences}
+        return {name: counts[name] for name in self.losses}
+
     def forward(self, batch: Batch) -> dict[str, Sums]:
         """Return the sums of each loss."""
         hidden = self.encoder(batch)  # (B, T, D)

@@ -16,4 +16,5 @@ from bertlite.objectives.sums import Sums, cross_entropy_sums
 def next_sentence(pooler: Pooler, head: NextSentenceHead, hidden: Tensor, batch: Batch) -> dict[str, Sums]:
     """Return the sums over the sequences of hidden states (B, T, D)."""
     logits = head(pooler(first_states(hidden, batch)))  # (N, 2)
-    return {"next_sentence": cross_entropy_sums(logits, batch.sequence_labels)}
+    (sums,) = cross_entropy_sums(logits, batch.sequence_labels)
+    return {"next_sentence": sums}

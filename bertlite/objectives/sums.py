@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -19,14 +18,15 @@ class Sums(NamedTuple):
     correct: Tensor  # () int64
 
 
-def cross_entropy_sums(logits: Tensor, labels: Tensor, *, weighed: Tensor | None = None) -> Sums:
-    """Return the summed cross-entropy of logits (n, classes) against labels (n,), -100 left out.
+def cross_entropy_sums(logits: Tensor, labels: Tensor, **subsets: Tensor) -> list[Sums]:
+    """Return the sums of the cross-entropy of logits (n, classes) against labels (n,), -100 left out.
 
-    `weighed`, (n,) bool, leaves out further ones.
+    The first covers all labels; one more follows for each of `subsets`, (n,) bool.
     """
-    if weighed is not None:
-        labels = labels.masked_fill(~weighed, IGNORED)
-    loss = F.cross_entropy(logits.float(), labels, ignore_index=IGNORED, reduction="sum")
-    with torch.no_grad():
-        used = labels != IGNORED
-        return Sums(loss, used.sum(), ((logits.argmax(-1) == labels) & used).sum())
+    losses = F.cross_entropy(logits.float(), labels, ignore_index=IGNORED, reduction="none")
+    used = labels != IGNORED
+    right = (logits.argmax(-1) == labels) & used
+    results = [Sums(losses.sum(), used.sum(), right.sum())]
+    for subset in subsets.values():
+        results.append(Sums((losses.detach() * subset).sum(), (used & subset).sum(), (right & subset).sum()))
+    return results

@@ -1,0 +1,83 @@
+"""Pictures of a run: logged figures in, SVG text out."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Sequence
+from typing import Any
+
+COLOURS = ("#2563eb", "#d97706", "#059669", "#7c3aed", "#dc2626", "#475569")
+
+
+def line_chart(title: str, unit: str, lines: dict[str, tuple[Sequence[float], Sequence[float]]], *,
+               levels: dict[str, float] | None = None, dots: bool = False) -> str:  # fmt: skip
+    """Draw named (x, y) lines over steps; `levels` are dashed horizontal lines, such as a floor."""
+    plt = _pyplot()
+    figure, axes = plt.subplots(figsize=(6.2, 3.1))
+    for colour, (name, (x, y)) in zip(COLOURS, lines.items(), strict=False):
+        axes.plot(x, y, label=name, color=colour, linewidth=1.4, marker="o" if dots and len(x) < 60 else None, markersize=3)
+    for level, (name, value) in enumerate((levels or {}).items()):
+        axes.axhline(value, label=name, linestyle="--", linewidth=1, color=COLOURS[-1 - level])
+    axes.set_title(title, loc="left", fontsize=10)
+    axes.set_xlabel("step", fontsize=8)
+    axes.set_ylabel(unit, fontsize=8)
+    axes.tick_params(labelsize=8)
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    if len(lines) + len(levels or {}) > 1:
+        axes.legend(fontsize=7, frameon=False)
+    return _svg(figure)
+
+
+def confusion_chart(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
+    """Draw a confusion matrix, rows the true label, shaded by the share of the row."""
+    plt = _pyplot()
+    size = min(12.0, 2.4 + 0.42 * len(labels))
+    figure, axes = plt.subplots(figsize=(size + 1.2, size))
+    shares = [[n / max(1, sum(row)) for n in row] for row in counts]
+    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    axes.set_xticks(range(len(labels)), labels, rotation=60, ha="right", fontsize=7)
+    axes.set_yticks(range(len(labels)), labels, fontsize=7)
+    axes.set_xlabel("predicted", fontsize=8)
+    axes.set_ylabel("true", fontsize=8)
+    if len(labels) <= 20:
+        for i, row in enumerate(counts):
+            for j, n in enumerate(row):
+                colour = "white" if shares[i][j] > 0.6 else "#222"
+                axes.text(j, i, str(n) if n else "", ha="center", va="center", fontsize=7, color=colour)
+    return _svg(figure)
+
+
+def curve(entries: list[dict[str, Any]], name: str) -> tuple[list[float], list[float]]:
+    """Return (steps, values) of one logged figure, leaving out where it is missing or not finite."""
+    points = [(e["step"], e[name]) for e in entries if isinstance(e.get(name), (int, float)) and math.isfinite(e[name])]
+    return [p[0] for p in points], [p[1] for p in points]
+
+
+def smoothed(line: tuple[list[float], list[float]], points: int = 150) -> tuple[list[float], list[float]]:
+    """Average neighbouring points so that about `points` are left."""
+    x, y = line
+    width = max(1, len(x) // points)
+    groups = range(0, len(x), width)
+    return ([sum(x[i : i + width]) / len(x[i : i + width]) for i in groups],
+            [sum(y[i : i + width]) / len(y[i : i + width]) for i in groups])  # fmt: skip
+
+
+def _pyplot() -> Any:
+    import matplotlib  # slow to load, and only a report needs it
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.fonttype"] = "none"
+    matplotlib.rcParams["svg.hashsalt"] = "bertlite"
+    import matplotlib.pyplot as plt
+
+    return plt
+
+
+def _svg(figure: Any) -> str:
+    text = io.StringIO()
+    figure.savefig(text, format="svg", bbox_inches="tight", metadata={"Date": None})
+    _pyplot().close(figure)
+    svg = text.getvalue()
+    return svg[svg.index("<svg") :]
