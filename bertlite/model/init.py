@@ -12,15 +12,18 @@ from torch import nn
 from bertlite.draws import Purpose, torch_seed
 
 
-def initialise(module: nn.Module, *, std: float, seed: int) -> None:
-    """Fill `module`'s parameters in place from the seed; deviation `std` is that of the normal before truncation."""
-    generator = torch.Generator().manual_seed(torch_seed(seed, Purpose.INIT))
+def initialise(module: nn.Module, *, std: float, seed: int, part: int = 0) -> None:
+    """Fill `module`'s parameters in place; deviation `std` is that of the normal before truncation.
+
+    Modules that are drawn apart from one another under the same seed take different numbers as `part`.
+    """
+    generator = torch.Generator().manual_seed(torch_seed(seed, Purpose.INIT, part))
     with torch.no_grad():
-        for part in module.modules():
-            if isinstance(part, (nn.Linear, nn.Embedding)):
-                nn.init.trunc_normal_(part.weight, std=std, a=-2 * std, b=2 * std, generator=generator)
-                if isinstance(part, nn.Linear) and part.bias is not None:
-                    part.bias.zero_()
-            elif isinstance(part, nn.LayerNorm):
-                part.weight.fill_(1.0)
-                part.bias.zero_()
+        for layer in module.modules():
+            if isinstance(layer, (nn.Linear, nn.Embedding)):
+                nn.init.trunc_normal_(layer.weight, std=std, a=-2 * std, b=2 * std, generator=generator)
+                if isinstance(layer, nn.Linear) and layer.bias is not None:
+                    layer.bias.zero_()
+            elif isinstance(layer, nn.LayerNorm):
+                layer.weight.fill_(1.0)
+                layer.bias.zero_()

@@ -1,0 +1,136 @@
+"""Tables as they are found: files or Python rows in; texts, pairs and labels out, each with its place for errors."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bertlite.corpus.rows import Row, csv_rows, dataset_rows, is_saved_dataset, json_rows, kind_of, parquet_rows, text_lines
+from bertlite.errors import InputError, nearest
+
+Text = str | tuple[str, str]
+TABLES = (".csv", ".tsv", ".jsonl", ".parquet", ".txt")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Which columns hold what, by name; without a header by number, from 1."""
+
+    text_column: str = "text"
+    pair_column: str | None = None
+    """The second text of a pair."""
+    label_column: str = "label"
+    id_column: str | None = None
+    """A column to keep beside the results."""
+    no_header: bool = False
+    """The table's first line is a row; columns are called 1, 2, 3 ..."""
+    delimiter: str | None = None
+    """What separates the columns of a csv; found out when not given."""
+    encoding: str = "utf-8"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows with their line numbers; `where` names the source. `rows` can be gone through once."""
+
+    rows: Iterator[tuple[int, Row]]
+    where: str
+    kind: str
+    """The suffix its rows came from: .csv, .tsv, .jsonl, .parquet, .txt, or empty for Python rows."""
+
+
+def open_table(source: Any, columns: Columns) -> Table:
+    """Open a file, `-` for standard input, a list of dicts or texts, a DataFrame or a datasets.Dataset.
+
+    Raises InputError for a file that is not there or of a kind that is not read.
+    """
+    if not isinstance(source, (str, Path)):
+        return Table(_python_rows(source), "the rows given", "")
+    if str(source) == "-":
+        return _standard_input()
+    path = Path(source)
+    if path.is_dir() and is_saved_dataset(path):
+        return Table(dataset_rows(path), str(path), "")
+    if not path.is_file():
+        raise InputError("there is no such file", where=path)
+    kind = kind_of(path)
+    makers: dict[str, Callable[[], Iterator[tuple[int, Row]]]] = {
+        ".parquet": lambda: parquet_rows(path),
+        ".jsonl": lambda: json_rows(text_lines(path, columns.encoding), path),
+        ".txt": lambda: ((number, {"text": line}) for number, line in text_lines(path, columns.encoding)),
+        ".csv": lambda: csv_rows(path, encoding=columns.encoding, has_header=not columns.no_header, delimiter=columns.delimiter),
+    }
+    makers[".tsv"] = makers[".csv"]
+    if kind not in makers:
+        raise InputError(f"files of kind {path.suffix or 'no suffix'!r} are not read", where=path,
+                         remedy=f"rename or convert it to one of {', '.join(TABLES)}")  # fmt: skip
+    return Table(makers[kind](), str(path), kind)
+
+
+def _standard_input() -> Table:
+    lines = ((number, line.rstrip("\r\n")) for number, line in enumerate(sys.stdin, start=1))
+    first = next(lines, None)
+    if first is None:
+        return Table(iter(()), "standard input", ".txt")
+    lines = itertools.chain([first], lines)  # type: ignore[assignment]
+    if first[1].lstrip().startswith("{"):
+        return Table(json_rows(lines, "standard input"), "standard input", ".jsonl")
+    return Table(((number, {"text": line}) for number, line in lines), "standard input", ".txt")
+
+
+def _python_rows(source: Any) -> Iterator[tuple[int, Row]]:
+    if hasattr(source, "to_dict") and hasattr(source, "columns"):  # a DataFrame
+        source = source.to_dict("records")
+    for number, row in enumerate(source, start=1):
+        if isinstance(row, str):
+            row = {"text": row}
+        if not isinstance(row, dict):
+            raise InputError(f"a row must be a dictionary or a text; got {type(row).__name__}", where="the rows given",
+                             line=number)  # fmt: skip
+        yield number, row
+
+
+def take_text(row: Row, columns: Columns, where: str, line: int) -> Text:
+    """Return the text of a row, or its pair; raises InputError for a missing column or a value that is not text."""
+    if columns.pair_column is None:
+        return _text(row, columns.text_column, "text", where, line)
+    return _text(row, columns.text_column, "text", where, line), _text(row, columns.pair_column, "pair", where, line)
+
+
+def take_label(row: Row, columns: Columns, where: str, line: int) -> str:
+    """Return the label of a row by its name; numbers become their text."""
+    value = _column(row, columns.label_column, "label", where, line)
+    if value is None or value == "":
+        raise InputError(f"the column {columns.label_column!r} is empty", where=where, line=line)
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise InputError(f"the label {value!r} is a {type(value).__name__}, not a name", where=where, line=line)
+    return str(value).strip()
+
+
+def _text(row: Row, column: str, flag: str, where: str, line: int) -> str:
+    value = _column(row, column, flag, where, line)
+    if value is None:
+        return ""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str):
+        raise InputError(f"the column {column!r} holds {type(value).__name__}, not text", where=where, line=line)
+    return value
+
+
+def _column(row: Row, column: str, flag: str, where: str, line: int) -> Any:
+    if column not in row:
+        raise InputError(f"there is no column {column!r}{nearest(column, map(str, row))}", where=where, line=line,
+                         remedy=f"--{flag}-column names one of {', '.join(map(str, row))}")  # fmt: skip
+    return row[column]
+
+
+def chunks(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    """Yield lists of `size` items, the last one shorter."""
+    iterator = iter(items)
+    while chunk := list(itertools.islice(iterator, size)):
+        yield chunk
