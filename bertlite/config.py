@@ -32,10 +32,10 @@ def from_dict(kind: type[T], values: Mapping[str, Any], *, where: str | Path | N
     unknown = [name for name in nested if name not in hints]
     if unknown:
         raise InputError(f"unknown setting {unknown[0]!r}{nearest(unknown[0], hints)}", where=where,
-                         remedy=f"there are {', '.join(sorted(hints))}")  # fmt: skip
+                         remedy=f"there are {', '.join(sorted(hints))}")
     arguments = {name: _coerce(hints[name], value, name, where) for name, value in nested.items()}
     required = [f.name for f in dataclasses.fields(kind)  # type: ignore[arg-type]
-                if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING]  # fmt: skip
+                if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING]
     missing = [name for name in required if name not in arguments]
     if missing:
         raise InputError(f"the setting {missing[0]!r} is missing", where=where)
@@ -57,7 +57,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tup
     """Return the dotted names at which two nested settings differ, each with (old, new)."""
     before, after = flatten(old), flatten(new)
     return {name: (before.get(name), after.get(name)) for name in sorted(before.keys() | after.keys())
-            if before.get(name) != after.get(name)}  # fmt: skip
+            if before.get(name) != after.get(name)}
 
 
 def _plain(value: Any) -> Any:

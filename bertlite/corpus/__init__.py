@@ -1,0 +1,1 @@
+"""Raw text -> token ids: documents, sentences, tokenizer, token store.  No torch here."""

@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from bertlite.corpus.rows import Row, csv_rows, dataset_rows, is_saved_dataset, json_rows, kind_of, parquet_rows, text_lines
+from bertlite.corpus.rows import (
+    Row,
+    csv_rows,
+    dataset_rows,
+    is_saved_dataset,
+    json_rows,
+    kind_of,
+    parquet_rows,
+    text_lines,
+)
 from bertlite.errors import InputError, nearest
 
 TEXT_KINDS = (".txt", ".jsonl", ".csv", ".tsv", ".parquet")
@@ -69,7 +78,7 @@ def _sources_of(pattern: str) -> list[Path]:
     if path.exists():
         if kind_of(path) not in TEXT_KINDS:
             raise InputError(f"files of kind {path.suffix or 'no suffix'!r} are not read as text", where=path,
-                             remedy=f"rename or convert it to one of {', '.join(TEXT_KINDS)}")  # fmt: skip
+                             remedy=f"rename or convert it to one of {', '.join(TEXT_KINDS)}")
         return [path]
     matches = sorted(Path(p) for p in glob.glob(pattern, recursive=True) if kind_of(Path(p)) in TEXT_KINDS)
     if not matches:
@@ -145,13 +154,13 @@ def _read_rows(rows: Iterator[tuple[int, Row]], source: Path, layout: Layout) ->
         if layout.text_column not in row:
             raise InputError(f"there is no column {layout.text_column!r}{nearest(layout.text_column, row)}",
                              where=source, line=number,
-                             remedy=f"--text-column names one of {', '.join(map(str, row))}")  # fmt: skip
+                             remedy=f"--text-column names one of {', '.join(map(str, row))}")
         text = row[layout.text_column]
         if text is None:
             continue
         if not isinstance(text, str):
             raise InputError(f"the column {layout.text_column!r} holds {type(text).__name__}, not text", where=source,
-                             line=number)  # fmt: skip
+                             line=number)
         if "\0" in text:
             raise InputError("the text holds a NUL character", where=source, line=number)
         lines = [line for line in text.splitlines() if line.strip()]

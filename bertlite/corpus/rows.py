@@ -39,10 +39,10 @@ def text_lines(source: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str
     """
     number = 0
     with _reading_errors(source, encoding, lambda: number), _open_text(source, encoding) as handle:
-        for number, line in enumerate(handle, start=1):  # noqa: B007 (the error handler reads it)
+        for number, line in enumerate(handle, start=1):
             if "\0" in line:
                 raise InputError("the line holds a NUL byte", where=source, line=number,
-                                 remedy="is it a binary file, or UTF-16? then give --encoding")  # fmt: skip
+                                 remedy="is it a binary file, or UTF-16? then give --encoding")
             yield number, line.rstrip("\n")
 
 
@@ -61,7 +61,7 @@ def _reading_errors(source: Path, encoding: str, line_number: Callable[[], int])
         # The text is decoded in blocks, so the line is found by looking again.
         raise InputError(f"the text is not {encoding} ({getattr(error, 'reason', error)})", where=source,
                          line=_first_bad_line(source, encoding) or line_number() + 1,
-                         remedy="give its --encoding, such as latin-1 or cp1252") from None  # fmt: skip
+                         remedy="give its --encoding, such as latin-1 or cp1252") from None
     except LookupError:
         raise InputError(f"--encoding {encoding!r} is not a known encoding", remedy="try utf-8 or latin-1") from None
     except (gzip.BadGzipFile, EOFError) as error:
@@ -96,14 +96,14 @@ def json_rows(lines: Iterator[tuple[int, str]], where: str | Path) -> Iterator[t
 
 
 def csv_rows(source: Path, *, encoding: str = "utf-8", has_header: bool = True, delimiter: str | None = None,
-             ) -> Iterator[tuple[int, Row]]:  # fmt: skip
+             ) -> Iterator[tuple[int, Row]]:
     """Yield the rows of a csv or tsv; without a header the columns are "1", "2" and so on.
 
     Fields between tabs are taken as they stand, quotes included, unless a quote is doubled inside a quoted field.
     """
     csv.field_size_limit(LONGEST_FIELD)
     delimiter = delimiter or _sniff_delimiter(source, encoding)
-    quoting = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
+    quoting: Any = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
     lines = (line + "\n" for _, line in text_lines(source, encoding))
     reader = csv.reader(lines, delimiter=delimiter, quoting=quoting)
     names: list[str] | None = None
@@ -119,7 +119,7 @@ def csv_rows(source: Path, *, encoding: str = "utf-8", has_header: bool = True, 
                     continue
             if len(fields) != len(names):
                 raise InputError(f"the row has {len(fields)} columns, the first one has {len(names)}", where=source,
-                                 line=reader.line_num, remedy="quote a field that holds the delimiter")  # fmt: skip
+                                 line=reader.line_num, remedy="quote a field that holds the delimiter")
             yield reader.line_num, dict(zip(names, map(_unquote, fields) if delimiter == "\t" else fields, strict=True))
     except csv.Error as error:
         raise InputError(f"not valid csv ({error})", where=source, line=reader.line_num) from None
@@ -162,6 +162,6 @@ def dataset_rows(source: Path) -> Iterator[tuple[int, Row]]:
         raise InputError(f"not a readable saved data set ({error})", where=source) from None
     if isinstance(rows, datasets.DatasetDict):
         raise InputError("the folder holds several splits", where=source,
-                         remedy=f"name one of them: {', '.join(str(source / name) for name in rows)}")  # fmt: skip
+                         remedy=f"name one of them: {', '.join(str(source / name) for name in rows)}")
     for number, row in enumerate(rows, start=1):
         yield number, dict(row)

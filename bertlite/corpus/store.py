@@ -28,8 +28,16 @@ from bertlite.corpus.sentences import check_language, split_sentences
 from bertlite.corpus.tokenizer import WordPiece
 from bertlite.draws import Purpose, stream
 from bertlite.errors import InputError
-from bertlite.files import atomic_folder, atomic_path, folder_lock, quick_fingerprint, read_json, remove_partials
-from bertlite.files import sha256_of, write_json
+from bertlite.files import (
+    atomic_folder,
+    atomic_path,
+    folder_lock,
+    quick_fingerprint,
+    read_json,
+    remove_partials,
+    sha256_of,
+    write_json,
+)
 
 SHARD_TOKENS = 50_000_000
 BATCH_CHARACTERS = 1_000_000  # text tokenised at once: enough for every core, little enough to hold
@@ -60,7 +68,7 @@ class Counts:
         """Say it in one line."""
         share = self.unknown / max(1, self.tokens)
         return (f"{self.documents:,} documents, {self.sentences:,} sentences, {self.words:,} words, "
-                f"{self.tokens:,} tokens, {share:.2%} unknown pieces")  # fmt: skip
+                f"{self.tokens:,} tokens, {share:.2%} unknown pieces")
 
 
 @dataclass(frozen=True)
@@ -91,7 +99,7 @@ class TokenStore:
         self.description = read_json(self.folder / "store.json")
         if self.description.get("format") != FORMAT:
             raise InputError(f"a store of format {self.description.get('format')}, not {FORMAT}", where=folder,
-                             remedy="build it again")  # fmt: skip
+                             remedy="build it again")
         self.counts = Counts(**self.description["counts"])
         self.documents_per_shard: list[int] = [s["documents"] for s in self.description["shards"]]
         self._shards: dict[int, Shard] = {}
@@ -113,7 +121,7 @@ class TokenStore:
             try:
                 ids = np.memmap(folder / "ids.bin", dtype=self.description["dtype"], mode="r")
                 shard = Shard(ids, np.load(folder / "sentences.npy", mmap_mode="r"),
-                              np.load(folder / "documents.npy", mmap_mode="r"))  # fmt: skip
+                              np.load(folder / "documents.npy", mmap_mode="r"))
             except (OSError, ValueError) as error:
                 raise InputError(f"a shard is damaged ({error})", where=folder, remedy="build the store again") from None
             if (len(shard.ids), len(shard.sentences) - 1, shard.num_documents) != tuple(expected.values()):
@@ -184,7 +192,7 @@ class DocumentSet:
     def _count(self, shard: int) -> int:
         held = self._num_held_out(shard)
         return {"all": self.store.documents_per_shard[shard], "train": self.store.documents_per_shard[shard] - held,
-                "validation": held}[self.part]  # fmt: skip
+                "validation": held}[self.part]
 
 
 # --- building ----------------------------------------------------------------------------------------------------
@@ -196,15 +204,16 @@ def tokenizer_fingerprint(tokenizer: WordPiece) -> str:
 
 
 def build_store(sources: list[Path], tokenizer: WordPiece, layout: Layout, folder: str | Path, *,
-                say: Callable[[str], None] = lambda _: None) -> TokenStore:  # fmt: skip
+                say: Callable[[str], None] = lambda _: None) -> TokenStore:
     """Tokenise `sources` into a store at `folder`, or reuse the one there when nothing changed.
 
     `say` gets one line about what was read, reused or rebuilt, and about a layout that looks wrong.
     """
     folder, language = Path(folder), layout.language or "en"
     check_language(language)
+    fingerprints = [quick_fingerprint(path) for source in sources for path in _files(source)]
     wanted = {"format": FORMAT, "tokenizer": tokenizer_fingerprint(tokenizer), "layout": asdict(layout),
-              "sources": [quick_fingerprint(path) for source in sources for path in _files(source)]}  # fmt: skip
+              "sources": fingerprints}
     with folder_lock(folder):
         remove_partials(folder)
         if (folder / "store.json").exists():
@@ -223,7 +232,7 @@ def build_store(sources: list[Path], tokenizer: WordPiece, layout: Layout, folde
         for batch in prefetch(_batches(sources, layout, language, say), depth=2):
             builder.add(batch)
         description = builder.finish()
-        for source in wanted["sources"]:
+        for source in fingerprints:
             source["sha256"] = sha256_of(source["path"])
         write_json(folder / "store.json", wanted | description)
     store = TokenStore(folder)
@@ -336,7 +345,7 @@ class _Builder:
             documents=len(per_document), sentences=len(lengths), characters=characters, tokens=len(ids),
             words=int((~continues).sum()), split_words=int((continues[1:] & ~continues[:-1]).sum()),
             unknown=int((ids == self.tokenizer.unk_id).sum()),
-        ))  # fmt: skip
+        ))
 
     def _write_shard(self) -> None:
         sentences = np.concatenate([[0], np.cumsum(np.concatenate(self.lengths))])

@@ -50,11 +50,12 @@ class WordPiece:
     def __init__(self, backend: tokenizers.Tokenizer, *, where: str | Path | None = None):
         backend.no_padding()
         backend.no_truncation()
-        ids = [backend.token_to_id(token) for token in SPECIAL_TOKENS]
-        if None in ids:
-            raise InputError(f"the vocabulary has no {SPECIAL_TOKENS[ids.index(None)]}", where=where,
-                             remedy=f"BERT needs {' '.join(SPECIAL_TOKENS)}")  # fmt: skip
-        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = ids
+        vocab = backend.get_vocab(with_added_tokens=True)
+        missing = [token for token in SPECIAL_TOKENS if token not in vocab]
+        if missing:
+            raise InputError(f"the vocabulary has no {missing[0]}", where=where,
+                             remedy=f"BERT needs {' '.join(SPECIAL_TOKENS)}")
+        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (vocab[token] for token in SPECIAL_TOKENS)
         self.backend = backend
         self.backend.post_processor = _bert_template(self.cls_id, self.sep_id)
         self.backend.decoder = decoders.WordPiece(prefix="##")
@@ -136,7 +137,7 @@ def train_wordpiece(sentences: Iterable[str], settings: TokenizerSettings, *, pr
 
 
 def wordpiece_from_vocab(path: str | Path, *, lowercase: bool | None = None, strip_accents: bool | None = None,
-                         split_chinese: bool = True) -> WordPiece:  # fmt: skip
+                         split_chinese: bool = True) -> WordPiece:
     """Load a `vocab.txt` (one piece a line, the line's number is its id).
 
     A vocabulary does not record its casing: with `lowercase=None` it is uncased unless a piece holds a capital.
@@ -154,7 +155,7 @@ def wordpiece_from_vocab(path: str | Path, *, lowercase: bool | None = None, str
         raise InputError(f"the piece {tokens[line]!r} is there twice", where=path, line=line + 1)
     if lowercase is None:
         lowercase = not any(any(c.isupper() for c in token) for token in tokens if token not in SPECIAL_TOKENS
-                            and not token.startswith("["))  # fmt: skip
+                            and not token.startswith("["))
     backend = _untrained(lowercase=lowercase, strip_accents=strip_accents, split_chinese=split_chinese)
     backend.model = models.WordPiece(vocab=vocab, unk_token="[UNK]", max_input_chars_per_word=LONGEST_WORD)
     backend.add_special_tokens([token for token in SPECIAL_TOKENS if token in vocab])

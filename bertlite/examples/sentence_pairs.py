@@ -29,7 +29,7 @@ NUM_SPECIAL = 3  # [CLS] and two [SEP]
 
 # One row of a plan: A is sentences a_begin:a_end of this shard, B is sentences b_begin:b_end of shard b_shard.
 PAIR = np.dtype([("a_begin", "i8"), ("a_end", "i8"), ("b_shard", "i4"), ("b_begin", "i8"), ("b_end", "i8"),
-                 ("label", "i1")])  # fmt: skip
+                 ("label", "i1")])
 
 
 class SentencePairs:
@@ -82,17 +82,17 @@ def check_next_sentences(documents: DocumentSet) -> None:
     if len(documents) < 2:
         raise InputError(f"next-sentence prediction needs two documents; there is {len(documents)}", where=store.folder,
                          remedy="separate documents by blank lines, or by files with --document file; "
-                         "or train with --objective mlm")  # fmt: skip
+                         "or train with --objective mlm")
     members = documents.members(0)
     sizes = np.diff(store.shard(0).documents)[members]
     if (sizes < 2).mean() > 0.5:
         raise InputError(f"{(sizes < 2).mean():.0%} of the documents are a single sentence, so there is no next one",
                          where=store.folder,
-                         remedy="--document file if blank lines separate paragraphs; or --objective mlm")  # fmt: skip
+                         remedy="--document file if blank lines separate paragraphs; or --objective mlm")
 
 
 def truncate_pair(first: np.ndarray, second: np.ndarray, longest: int, draws: np.random.Generator,
-                  ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+                  ) -> tuple[np.ndarray, np.ndarray]:
     """Cut a pair to `longest` tokens together: always from the longer one, from its front or its back at random."""
     excess = len(first) + len(second) - longest
     if excess <= 0:
@@ -118,7 +118,7 @@ def _uniforms(draws: np.random.Generator, width: int) -> Iterator[list[float]]:
 
 
 def _cut_into_pairs(documents: DocumentSet, shard_index: int, longest: int, draws: np.random.Generator,
-                    ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+                    ) -> tuple[np.ndarray, np.ndarray]:
     """Cut a shard's documents into pairs.
 
     Returns (pairs, partners): in the rows labelled IS_RANDOM B is still to be found, and `partners`, (rows, 3), says
@@ -167,12 +167,12 @@ def _find_partners(documents: DocumentSet, shard_index: int, pairs: np.ndarray, 
     for index in np.unique(shards):
         here = shards == index
         begin, end = _partner_sentences(documents.store.shard(int(index)), in_shard[here], partners[rows[here], 1],
-                                        partners[rows[here], 2])  # fmt: skip
+                                        partners[rows[here], 2])
         pairs["b_shard"][rows[here]], pairs["b_begin"][rows[here]], pairs["b_end"][rows[here]] = index, begin, end
 
 
 def _partner_sentences(shard: Shard, documents: np.ndarray, start: np.ndarray, wanted: np.ndarray,
-                       ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+                       ) -> tuple[np.ndarray, np.ndarray]:
     """Return (begin, end) sentences, (n,) each: from a random sentence on until `wanted` tokens or the document's end."""
     first, last = np.asarray(shard.documents)[documents], np.asarray(shard.documents)[documents + 1]
     begin = first + (start * (last - first)).astype(np.int64)

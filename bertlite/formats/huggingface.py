@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from bertlite.corpus.tokenizer import WordPiece, wordpiece_from_json, wordpiece_from_vocab
 from bertlite.errors import InputError
 from bertlite.files import atomic_path, read_json, write_json
+from bertlite.model.bert import Bert
 from bertlite.model.config import ModelConfig
 
 # ours -> theirs; {l} is a layer's number, and a name without .weight or .bias stands for both.
@@ -50,10 +51,10 @@ CONFIG_NAMES = {
     "max_positions": "max_position_embeddings", "num_segments": "type_vocab_size",
     "hidden_dropout": "hidden_dropout_prob", "attention_dropout": "attention_probs_dropout_prob",
     "init_std": "initializer_range", "layer_norm_eps": "layer_norm_eps", "pad_id": "pad_token_id",
-}  # fmt: skip
+}
 # Each architecture that serving tools look for, and the part of ours that asks for it.
 ARCHITECTURES = (("classifier", "BertForSequenceClassification"), ("next_sentence", "BertForPreTraining"),
-                 ("masked_lm", "BertForMaskedLM"), ("encoder", "BertModel"))  # fmt: skip
+                 ("masked_lm", "BertForMaskedLM"), ("encoder", "BertModel"))
 
 
 # --- weights -----------------------------------------------------------------------------------------------------
@@ -144,7 +145,7 @@ def _read_bin(path: Path) -> dict[str, Tensor]:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises pickle's own errors, RuntimeError and others
         raise InputError(f"not a plain state dict ({type(error).__name__})", where=path,
-                         remedy="save it as safetensors") from None  # fmt: skip
+                         remedy="save it as safetensors") from None
     if not isinstance(state, dict) or not all(isinstance(tensor, Tensor) for tensor in state.values()):
         raise InputError("not a plain state dict", where=path)
     return state
@@ -163,7 +164,7 @@ def load_weights(module: nn.Module, state: Mapping[str, Tensor], *, where: str |
     for name in own.keys() & state.keys():
         if own[name].shape != state[name].shape:
             raise InputError(f"{name} has the shape {tuple(state[name].shape)}, config.json says {tuple(own[name].shape)}",
-                             where=where)  # fmt: skip
+                             where=where)
     module.load_state_dict({name: tensor.float() for name, tensor in state.items() if name in own}, strict=False)
     return missing
 
@@ -195,7 +196,7 @@ def read_config(folder: str | Path) -> tuple[ModelConfig, dict[str, Any]]:
     activation = raw.get("hidden_act", "gelu")
     if activation not in ACTIVATIONS:
         raise InputError(f"hidden_act {activation!r} is not supported", where=path,
-                         remedy=f"one of {', '.join(ACTIVATIONS)}")  # fmt: skip
+                         remedy=f"one of {', '.join(ACTIVATIONS)}")
     missing = [theirs for theirs in CONFIG_NAMES.values() if theirs in _REQUIRED and theirs not in raw]
     if missing:
         raise InputError(f"{missing[0]} is missing", where=path)
@@ -249,12 +250,12 @@ def read_tokenizer(folder: str | Path) -> tuple[WordPiece, list[str]]:
         says = settings.get("do_lower_case")
         if says is not None and says != tokenizer.is_uncased:
             return tokenizer, [f"{path}: tokenizer_config.json says do_lower_case={says}, tokenizer.json does otherwise: "
-                               "tokenizer.json is followed"]  # fmt: skip
+                               "tokenizer.json is followed"]
         return tokenizer, []
     if (path / "vocab.txt").exists():
         tokenizer = wordpiece_from_vocab(path / "vocab.txt", lowercase=settings.get("do_lower_case"),
                                          strip_accents=settings.get("strip_accents"),
-                                         split_chinese=settings.get("tokenize_chinese_chars", True))  # fmt: skip
+                                         split_chinese=settings.get("tokenize_chinese_chars", True))
         case = "uncased" if tokenizer.is_uncased else "cased"
         return tokenizer, [] if "do_lower_case" in settings else [f"{path}: casing is not recorded; taken as {case}"]
     raise InputError("there is no tokenizer (tokenizer.json or vocab.txt)", where=path)
@@ -277,14 +278,14 @@ def write_tokenizer(folder: str | Path, tokenizer: WordPiece, *, max_length: int
         "do_lower_case": tokenizer.is_uncased,
         "strip_accents": tokenizer.strips_accents,
         "tokenize_chinese_chars": tokenizer.splits_chinese,
-    })  # fmt: skip
+    })
 
 
 # --- directories -------------------------------------------------------------------------------------------------
 
 
 def write_model(folder: str | Path, model: nn.Module, config: ModelConfig, tokenizer: WordPiece, *,
-                max_length: int, **more: Any) -> None:  # fmt: skip
+                max_length: int, **more: Any) -> None:
     """Write weights, config.json and tokenizer files of `model` into `folder`, each file atomically.
 
     `max_length` is the longest text in tokens; `more` joins config.json (labels, problem type).
@@ -294,6 +295,20 @@ def write_model(folder: str | Path, model: nn.Module, config: ModelConfig, token
     write_json(folder / "config.json", config_json(config, architecture_of(model), **more))
     write_tokenizer(folder, tokenizer, max_length=max_length)
     write_weights(folder / "model.safetensors", model.state_dict())
+
+
+def load_model(folder: str | Path) -> Bert:
+    """Load the encoder and, where the weights have one, the pooler of a model directory, ready for evaluation.
+
+    Raises InputError for a directory that is not BERT's or not whole.
+    """
+    config, _ = read_config(folder)
+    state = read_weights(folder)
+    model = Bert(config, has_pooler="pooler.dense.weight" in state)
+    missing = load_weights(model, state, where=folder)
+    if missing:
+        raise InputError(f"the weights lack {missing[0]}", where=folder)
+    return model.eval()
 
 
 def check_vocabulary(tokenizer: WordPiece, config: ModelConfig, where: str | Path) -> None:
@@ -311,4 +326,4 @@ def read_labels(raw: Mapping[str, Any]) -> list[str]:
 def dump_labels(labels: list[str]) -> dict[str, Any]:
     """Return the entries of config.json that name labels."""
     return {"id2label": {str(i): label for i, label in enumerate(labels)},
-            "label2id": {label: i for i, label in enumerate(labels)}}  # fmt: skip
+            "label2id": {label: i for i, label in enumerate(labels)}}

@@ -46,7 +46,7 @@ def read_sentence_model(folder: str | Path) -> SentenceModel:
             normalize = True
         else:
             raise InputError(f"the module {kind} is not supported", where=folder / "modules.json",
-                             remedy="Transformer, Pooling and Normalize are")  # fmt: skip
+                             remedy="Transformer, Pooling and Normalize are")
     prompts = _read_if_there(folder / "config_sentence_transformers.json")
     prompt = (prompts.get("prompts") or {}).get(prompts.get("default_prompt_name") or "", "")
     return SentenceModel(pooling, normalize, max_length, prompt)
@@ -71,7 +71,7 @@ def write_sentence_model(folder: str | Path, *, hidden_size: int, max_length: in
     write_json(folder / "modules.json", [
         {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
         {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
-    ])  # fmt: skip
+    ])
     write_json(folder / "sentence_bert_config.json", {"max_seq_length": max_length, "do_lower_case": False})
     write_json(folder / "1_Pooling" / "config.json", {
         "word_embedding_dimension": hidden_size,
@@ -79,4 +79,4 @@ def write_sentence_model(folder: str | Path, *, hidden_size: int, max_length: in
         "pooling_mode_mean_tokens": True,
         "pooling_mode_max_tokens": False,
         "pooling_mode_mean_sqrt_len_tokens": False,
-    })  # fmt: skip
+    })

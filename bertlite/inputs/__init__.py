@@ -1,0 +1,1 @@
+"""Examples -> batches of tensors: masking, packing, order, micro-batches."""

@@ -52,7 +52,7 @@ class Batch:
     def to(self, device: torch.device) -> Batch:
         """Return the batch on `device`."""
         moved = {f.name: getattr(self, f.name).to(device, non_blocking=True) for f in fields(self)
-                 if isinstance(getattr(self, f.name), Tensor)}  # fmt: skip
+                 if isinstance(getattr(self, f.name), Tensor)}
         return replace(self, **moved)
 
 

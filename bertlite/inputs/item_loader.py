@@ -52,5 +52,5 @@ class ItemLoader:
         rows = pack([len(item) for item in items], length)
         dealt = deal(rows, num_processes=cut.num_processes, rows_at_once=cut.rows_at_once)[cut.process]
         batches = [make_batch([[items[i] for i in row] for row in micro] or [[]], length=length, pad_id=self.pad_id)
-                   for micro in dealt]  # fmt: skip
+                   for micro in dealt]
         return Step(batches, place, after)

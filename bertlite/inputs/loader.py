@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from bertlite.corpus.store import DocumentSet
+from bertlite.corpus.tokenizer import WordPiece
 from bertlite.draws import Purpose, stream
 from bertlite.errors import InputError
 from bertlite.examples.example import Examples, Place, Plan, shard_order
+from bertlite.examples.full_sentences import FullSentences
+from bertlite.examples.sentence_pairs import SentencePairs
 from bertlite.inputs.batch import Batch, BatchItem, make_batch
-from bertlite.inputs.masking import Masker
+from bertlite.inputs.masking import Masker, MaskingSettings
 from bertlite.inputs.packing import deal, pack
 
 
@@ -96,7 +100,7 @@ class PretrainingLoader:
         dealt = deal(rows, num_processes=cut.num_processes, rows_at_once=cut.rows_at_once)[cut.process]
         return [make_batch([[samples[i] for i in row] for row in micro] or [[]], length=length, pad_id=self.pad_id,
                            capacity=max(1, len(micro)) * self.masker.settings.most(length))
-                for micro in dealt]  # fmt: skip
+                for micro in dealt]
 
     def epoch_size(self, epoch: int = 0) -> int:
         """Return the number of samples of an epoch; this makes every shard's plan."""
@@ -104,7 +108,8 @@ class PretrainingLoader:
 
     def fixed_batches(self, num_sequences: int, rows_at_once: int) -> list[Batch]:
         """Return the first samples of epoch 0, at most one epoch of them, in batches: for validation, always the same."""
-        places, position = [], Position()
+        places: list[Place] = []
+        position = Position()
         while position.epoch == 0 and len(places) < num_sequences:
             more, position = self.take(position, 1)
             places += more
@@ -118,3 +123,11 @@ class PretrainingLoader:
         if position.shards_done + 1 < self.examples.documents.store.num_shards:
             return Position(position.epoch, position.shards_done + 1, 0)
         return Position(position.epoch + 1, 0, 0)
+
+
+def make_loader(documents: DocumentSet, tokenizer: WordPiece, *, objective: str, length: int, masking: MaskingSettings,
+                seed: int) -> PretrainingLoader:
+    """Return the loader of an objective, mlm+nsp or mlm; raises InputError where the documents have no next sentences."""
+    kind = SentencePairs if objective == "mlm+nsp" else FullSentences
+    examples: Examples = kind(documents, tokenizer, length=length, seed=seed)
+    return PretrainingLoader(examples, Masker(tokenizer, masking, length=length), pad_id=tokenizer.pad_id)

@@ -38,7 +38,7 @@ class MaskingSettings:
             raise InputError(f"--masking.masked-share must be between 0 and 1; got {self.masked_share}")
         if min(self.mask_token_prob, self.random_token_prob) < 0 or self.mask_token_prob + self.random_token_prob > 1:
             raise InputError("--masking.mask-token-prob and --masking.random-token-prob must be at least 0 and their sum "
-                             f"at most 1; got {self.mask_token_prob} and {self.random_token_prob}")  # fmt: skip
+                             f"at most 1; got {self.mask_token_prob} and {self.random_token_prob}")
 
     def most(self, length: int) -> int:
         """Most tokens chosen in a sequence of `length`: 20 of 128, 77 of 512."""
@@ -72,7 +72,7 @@ class Masker:
         chosen.sort()
         labels = example.input_ids[chosen]
         return BatchItem(self._corrupt(example.input_ids, chosen, draws), example.segment_ids, chosen, labels,
-                         example.label)  # fmt: skip
+                         example.label)
 
     def _corrupt(self, input_ids: np.ndarray, chosen: np.ndarray, draws: np.random.Generator) -> np.ndarray:
         corrupted = input_ids.copy()
@@ -107,4 +107,4 @@ def check_whole_words(counts: Counts) -> None:
     if share < LEAST_SPLIT_WORDS:
         raise InputError(f"only {share:.2%} of the words have two pieces, so masking whole words would change nothing",
                          where="--masking.whole-word",
-                         remedy="leave it out; Chinese needs a tokenizer that keeps words together")  # fmt: skip
+                         remedy="leave it out; Chinese needs a tokenizer that keeps words together")

@@ -1,0 +1,1 @@
+"""Tensors -> tensors; knows no text."""

@@ -35,7 +35,7 @@ class ModelConfig:
                 raise InputError(f"{name} must be at least 1; got {getattr(self, name)}")
         if self.hidden_size % self.num_heads:
             raise InputError(f"hidden_size must be a multiple of num_heads; got hidden_size={self.hidden_size}, "
-                             f"num_heads={self.num_heads}")  # fmt: skip
+                             f"num_heads={self.num_heads}")
         for name in ("hidden_dropout", "attention_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 0 and below 1; got {getattr(self, name)}")

@@ -49,9 +49,9 @@ def figures(sums: dict[str, dict[str, float]], base: Baselines) -> dict[str, Any
     """Turn summed losses into means and accuracies, beside the baselines."""
     result: dict[str, Any] = {}
     for name, s in sums.items():
-        if s["count"]:
-            result[f"{name}_loss"] = s["loss"] / s["count"]
-            result[f"{name}_accuracy"] = s["correct"] / s["count"]
+        if s["size"]:
+            result[f"{name}_loss"] = s["loss"] / s["size"]
+            result[f"{name}_accuracy"] = s["correct"] / s["size"]
     result["unigram_floor"] = base.unigram_floor
     result["commonest_token_share"] = base.commonest_token_share
     if not math.isnan(base.commoner_pair_share):
@@ -63,10 +63,10 @@ def plain_words(result: dict[str, Any]) -> str:
     """Say validation figures in one line, and whether the model has learned more than frequencies."""
     line = (f"held out: masked LM {result['masked_lm_loss']:.2f} (accuracy {result['masked_lm_accuracy']:.2f}), on [MASK] "
             f"{result['masked_lm_on_mask_loss']:.2f} (accuracy {result['masked_lm_on_mask_accuracy']:.2f}), "
-            f"unigram floor {result['unigram_floor']:.2f}")  # fmt: skip
+            f"unigram floor {result['unigram_floor']:.2f}")
     if "next_sentence_accuracy" in result:
         line += (f"; next sentence accuracy {result['next_sentence_accuracy']:.2f}, commoner label "
-                 f"{result['commoner_pair_share']:.2f}")  # fmt: skip
+                 f"{result['commoner_pair_share']:.2f}")
     if result["masked_lm_on_mask_loss"] > result["unigram_floor"] - PLATEAU:
         line += "; still on the floor: it knows how often tokens occur, nothing of their neighbours"
     return line

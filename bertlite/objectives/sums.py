@@ -14,7 +14,7 @@ class Sums(NamedTuple):
     """Sums over a batch; divided by the global count they are the mean loss and the accuracy."""
 
     loss: Tensor  # () float32
-    count: Tensor  # () int64
+    size: Tensor  # () int64, what the loss sums over
     correct: Tensor  # () int64
 
 

@@ -11,7 +11,7 @@ COLOURS = ("#2563eb", "#d97706", "#059669", "#7c3aed", "#dc2626", "#475569")
 
 
 def line_chart(title: str, unit: str, lines: dict[str, tuple[Sequence[float], Sequence[float]]], *,
-               levels: dict[str, float] | None = None, dots: bool = False) -> str:  # fmt: skip
+               levels: dict[str, float] | None = None, dots: bool = False) -> str:
     """Draw named (x, y) lines over steps; `levels` are dashed horizontal lines, such as a floor."""
     plt = _pyplot()
     figure, axes = plt.subplots(figsize=(6.2, 3.1))
@@ -61,7 +61,7 @@ def smoothed(line: tuple[list[float], list[float]], points: int = 150) -> tuple[
     width = max(1, len(x) // points)
     groups = range(0, len(x), width)
     return ([sum(x[i : i + width]) / len(x[i : i + width]) for i in groups],
-            [sum(y[i : i + width]) / len(y[i : i + width]) for i in groups])  # fmt: skip
+            [sum(y[i : i + width]) / len(y[i : i + width]) for i in groups])
 
 
 def _pyplot() -> Any:

@@ -42,7 +42,7 @@ def write_report(run: str | Path, extra: Iterable[str] = ()) -> Path:
     title = html.escape(run.resolve().name)
     body = f"<h1>{title}</h1><p class=quiet>{_subtitle(description)}</p>" + "".join(sections)
     page = (f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-            f"<title>{title} - bertlite</title><style>{STYLE}</style><body>{body}</body></html>\n")  # fmt: skip
+            f"<title>{title} - bertlite</title><style>{STYLE}</style><body>{body}</body></html>\n")
     path = run / "report.html"
     with atomic_path(path) as partial:
         partial.write_text(page, encoding="utf-8")
@@ -73,7 +73,7 @@ def _subtitle(description: dict[str, Any]) -> str:
     resolved, hardware = description.get("resolved", {}), description.get("hardware", {})
     parts = [resolved.get("preset") or resolved.get("task"), f"{resolved.get('parameters', 0) / 1e6:.1f} M parameters",
              f"{resolved.get('num_steps', 0):,} steps", f"{hardware.get('device')} ({hardware.get('name')})",
-             hardware.get("precision")]  # fmt: skip
+             hardware.get("precision")]
     return html.escape(" · ".join(str(part) for part in parts if part))
 
 
@@ -128,7 +128,7 @@ def _details(description: dict[str, Any]) -> list[str]:
             continue
         if name == "data":
             rows: list[Sequence[Any]] = [[part, Path(s["path"]).name, s.get("bytes", ""), s.get("sha256", "")[:16]]
-                                         for part, sources in values.items() for s in sources]  # fmt: skip
+                                         for part, sources in values.items() for s in sources]
             content = table(["part", "file", "bytes", "sha256"], rows)
         else:
             content = table(["name", "value"], [[k, v] for k, v in flatten(values).items() if v not in (None, [])])

@@ -1,0 +1,1 @@
+"""One file a verb: what a user calls, in Python and from the shell."""

@@ -30,7 +30,7 @@ class CorpusRun:
     layout: Annotated[Layout, PLAIN] = field(default_factory=Layout)
 
 
-def corpus(**settings: Any) -> TokenStore:
+def build_corpus(**settings: Any) -> TokenStore:
     """Build a token store; keywords are the fields of CorpusRun and its groups.
 
     Raises InputError for text or settings that cannot be used.
@@ -68,6 +68,6 @@ def open_corpus(corpus: tuple[Path, ...], tokenizer: WordPiece, layout: Layout, 
     store = TokenStore(corpus[0])
     if store.tokenizer_fingerprint != tokenizer_fingerprint(tokenizer):
         raise InputError("the token store was made with another tokenizer", where=corpus[0],
-                         remedy="give the tokenizer it was made with, or the raw text")  # fmt: skip
+                         remedy="give the tokenizer it was made with, or the raw text")
     console.say(f"token store {corpus[0]}: {store.counts.describe()}")
     return store

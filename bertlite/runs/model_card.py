@@ -18,9 +18,9 @@ def write_card(run: Path) -> None:
     if (run / "results.json").exists():
         figures = read_json(run / "results.json").get("metrics", figures)
     rows = [f"| {name} | {value:.4g} |" for name, value in figures.items()
-            if isinstance(value, (int, float)) and name not in ("step", "selection")]  # fmt: skip
+            if isinstance(value, (int, float)) and name not in ("step", "selection")]
     files = [f"- {part}: `{Path(s['path']).name}` ({s.get('bytes', 0):,} bytes, sha256 `{s.get('sha256', '')[:16]}`)"
-             for part, sources in description.get("data", {}).items() for s in sources[:20]]  # fmt: skip
+             for part, sources in description.get("data", {}).items() for s in sources[:20]]
     kind = f"a classifier ({len(resolved['labels'])} labels)" if "labels" in resolved else "a pretrained BERT"
     text = "\n".join([
         "---", "library_name: transformers", "tags:", "- bert", "---", f"# {run.resolve().name}", "",
@@ -31,6 +31,6 @@ def write_card(run: Path) -> None:
         *[f"- {name.replace('_', ' ')}: {value}" for name, value in resolved.items() if name != "labels"],
         f"- hardware: {hardware['device']} ({hardware['name']}), {hardware['precision']}", "",
         "## Data", "", *(files or ["- rows given in Python"]), "",
-    ])  # fmt: skip
+    ])
     with atomic_path(run / "README.md") as partial:
         partial.write_text(text, encoding="utf-8")

@@ -19,7 +19,7 @@ from bertlite.files import read_json, write_json
 # What a run leaves in its folder; --overwrite removes these and nothing else.
 OWN_FILES = ("run.json", "metrics.jsonl", "checkpoints", "store", "report.html", "README.md", "bertlite.json", "config.json",
              "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "modules.json",
-             "sentence_bert_config.json", "1_Pooling", "results.json", "held_out.json")  # fmt: skip
+             "sentence_bert_config.json", "1_Pooling", "results.json", "held_out.json")
 PACKAGES = ("bertlite", "torch", "tokenizers", "accelerate", "numpy", "safetensors", "sentencex")
 
 
@@ -32,7 +32,7 @@ def prepare_folder(out: Path, *, overwrite: bool) -> None:
         raise InputError("the folder holds other files", where=out, remedy="choose an empty or new --out")
     if there and not overwrite:
         raise InputError(f"there is a run already ({there[0]})", where=out,
-                         remedy="--resume to go on, --overwrite to replace it, or another --out")  # fmt: skip
+                         remedy="--resume to go on, --overwrite to replace it, or another --out")
     for name in there:
         path = out / name
         shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
@@ -57,7 +57,7 @@ def read_run(out: Path) -> dict[str, Any]:
 
 
 def merge_for_resume(old: Mapping[str, Any], given: Mapping[str, Any], changeable: Iterable[str], *, where: Path,
-                     ) -> dict[str, Any]:  # fmt: skip
+                     ) -> dict[str, Any]:
     """Return the settings to resume with: the old ones, and of `given` what may change.
 
     `given` holds only what was set now. Raises InputError naming the first setting that differs and may not.
@@ -68,5 +68,5 @@ def merge_for_resume(old: Mapping[str, Any], given: Mapping[str, Any], changeabl
     for name, (before, now) in differences(flatten(old), merged | flat_given).items():
         if name not in allowed:
             raise InputError(f"--{name.replace('_', '-')} was {before!r} when the run began and is {now!r} now", where=where,
-                             remedy="leave it out to go on, or begin a new run in another --out")  # fmt: skip
+                             remedy="leave it out to go on, or begin a new run in another --out")
     return merged | flat_given

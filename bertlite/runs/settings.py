@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import tyro
 
@@ -19,7 +19,9 @@ from bertlite.errors import InputError, nearest
 from bertlite.files import read_json
 
 T = TypeVar("T")
-PLAIN = tyro.conf.arg(prefix_name=False)
+PLAIN = tyro.conf.arg(name="")
+# A file named on the command line; in Python also rows: dictionaries, texts, a DataFrame, a datasets.Dataset.
+Rows = Annotated[Any, tyro.conf.arg(constructor=str)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,8 +72,20 @@ def build(kind: type[T], given: Mapping[str, Any]) -> T:
     """
     values = dict(given)
     config = values.pop("config", None)
-    placed = _place(kind, _read_config_file(Path(config)) if config is not None else {})
-    return from_dict(kind, placed | _place(kind, values) if not config else _merge(placed, _place(kind, values)))
+    below = {} if config is None else _place(kind, _read_config_file(Path(config)))
+    return from_dict(kind, _merge(below, _place(kind, values)))
+
+
+def from_config(kind: type[T], config: str, flags: Sequence[str]) -> T:
+    """Build settings from a JSON file alone, for flags to be put on top; required ones may come from `flags`."""
+    required = [f.name for f in dataclasses.fields(kind) if f.default is dataclasses.MISSING  # type: ignore[arg-type]
+                and f.default_factory is dataclasses.MISSING]
+    filled = _place(kind, _read_config_file(Path(config)))
+    for name in required:
+        flag = f"--{name.replace('_', '-')}"
+        if name not in filled and flag in flags:
+            filled[name] = flags[list(flags).index(flag) + 1]
+    return from_dict(kind, filled, where=config)
 
 
 def _read_config_file(path: Path) -> dict[str, Any]:
@@ -84,7 +98,7 @@ def _read_config_file(path: Path) -> dict[str, Any]:
 
 def plain_fields(kind: type) -> dict[str, str]:
     """Return where fields of PLAIN groups belong: {"line": "layout", ...}."""
-    places = {}
+    places: dict[str, str] = {}
     for name, hint in typing.get_type_hints(kind, include_extras=True).items():
         if typing.get_origin(hint) is typing.Annotated and PLAIN in hint.__metadata__:
             places |= {f.name: name for f in dataclasses.fields(hint.__origin__)}

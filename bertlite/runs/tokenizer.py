@@ -33,7 +33,7 @@ class TokenizerRun:
     layout: Annotated[Layout, PLAIN] = field(default_factory=Layout)
 
 
-def tokenizer(**settings: Any) -> WordPiece:
+def train_tokenizer(**settings: Any) -> WordPiece:
     """Train a vocabulary and write it; keywords are the fields of TokenizerRun and its groups.
 
     Raises InputError for text or settings that cannot be used.
@@ -57,7 +57,7 @@ def train_on_corpus(corpus: tuple[Path, ...], layout: Layout, vocabulary: Tokeni
     wordpiece = train_wordpiece(_sentences(sources, layout), vocabulary)
     if wordpiece.vocab_size < vocabulary.vocab_size:
         console.say(f"tokenizer: the corpus gave {wordpiece.vocab_size:,} pieces that occur "
-                    f"{vocabulary.min_frequency} times or more")  # fmt: skip
+                    f"{vocabulary.min_frequency} times or more")
     return wordpiece
 
 

@@ -1,0 +1,1 @@
+"""A pretrained encoder at work: a task joins features, head, loss, figures and prediction."""

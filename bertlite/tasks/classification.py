@@ -60,7 +60,7 @@ class Classifier(nn.Module):
 
 @torch.inference_mode()
 def classify(model: Classifier, items: Sequence[BatchItem], *, device: torch.device, pad_id: int, batch_size: int = 32,
-             autocast: AbstractContextManager[Any] | None = None) -> np.ndarray:  # fmt: skip
+             autocast: AbstractContextManager[Any] | None = None) -> np.ndarray:
     """Return the label probabilities of each item, (n, C) float32, in their order."""
     was_training = model.training
     model.eval()

@@ -33,7 +33,7 @@ def _metric_classes() -> tuple[Any, ...]:
     class F1(IdMetric):
         def _compute(self, predictions: list[int], references: list[int]) -> dict[str, float]:
             return {f"{average}_f1": float(sklearn_metrics.f1_score(references, predictions, average=average, zero_division=0))
-                    for average in ("macro", "weighted")}  # fmt: skip
+                    for average in ("macro", "weighted")}
 
     class Matthews(IdMetric):
         def _compute(self, predictions: list[int], references: list[int]) -> dict[str, float]:
@@ -64,7 +64,7 @@ def per_class(matrix: list[list[int]], labels: list[str]) -> dict[str, dict[str,
     precision, recall = right / np.maximum(1, predicted), right / np.maximum(1, true)
     f1 = 2 * right / np.maximum(1, predicted + true)
     return {name: {"precision": float(precision[i]), "recall": float(recall[i]), "f1": float(f1[i]), "support": int(true[i])}
-            for i, name in enumerate(labels)}  # fmt: skip
+            for i, name in enumerate(labels)}
 
 
 def check_selectable(name: str) -> None:

@@ -18,11 +18,10 @@ from tqdm import tqdm
 
 from bertlite.corpus.tokenizer import WordPiece
 from bertlite.errors import InputError
-from bertlite.formats.huggingface import check_vocabulary, load_weights, read_config, read_tokenizer, read_weights
+from bertlite.formats.huggingface import check_vocabulary, load_model, read_tokenizer
 from bertlite.formats.sentence_transformers import PoolingMode, read_sentence_model
 from bertlite.inputs.batch import Batch, BatchItem, plain_sequence
 from bertlite.model.encoder import Encoder, first_states
-from bertlite.model.init import initialise
 from bertlite.tasks.readers import Text
 from bertlite.tasks.texts import TextEncoder, kept_tokens, length_batches
 from bertlite.training.hardware import HardwareSettings, choose_device
@@ -41,24 +40,17 @@ class TokenVectors:
 
 def load_encoder(folder: str | Path) -> tuple[Encoder, WordPiece]:
     """Load the encoder and tokenizer of a model directory; raises InputError for one that is not BERT's or not whole."""
-    config, _ = read_config(folder)
+    encoder = load_model(folder).encoder
     tokenizer, _ = read_tokenizer(folder)
-    check_vocabulary(tokenizer, config, folder)
-    encoder = Encoder(config)
-    initialise(encoder, std=config.init_std, seed=0)
-    state = {name.removeprefix("encoder."): tensor for name, tensor in read_weights(folder).items()
-             if name.startswith("encoder.")}  # fmt: skip
-    missing = load_weights(encoder, state, where=folder)
-    if missing:
-        raise InputError(f"the weights lack {len(missing)} parameters of the encoder, such as {missing[0]}", where=folder)
-    return encoder.eval(), tokenizer
+    check_vocabulary(tokenizer, encoder.config, folder)
+    return encoder, tokenizer
 
 
 class Embedder:
     """An encoder, its tokenizer and how texts become vectors."""
 
     def __init__(self, encoder: Encoder, tokenizer: WordPiece, *, max_length: int, pooling: PoolingMode = "mean",
-                 normalize: bool = False, prompt: str = "", device: torch.device | None = None):  # fmt: skip
+                 normalize: bool = False, prompt: str = "", device: torch.device | None = None):
         self.device = device or torch.device("cpu")
         self.encoder, self.tokenizer = encoder.eval().to(self.device), tokenizer
         self.max_length, self.pooling, self.normalize, self.prompt = max_length, pooling, normalize, prompt
@@ -66,7 +58,7 @@ class Embedder:
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, *, device: str = "auto", max_length: int | None = None,
-                        pooling: PoolingMode | None = None, threads: int | None = None) -> Embedder:  # fmt: skip
+                        pooling: PoolingMode | None = None, threads: int | None = None) -> Embedder:
         """Open a model directory; modules.json, where there is one, says how it pools and normalises.
 
         Raises InputError for a directory that cannot be used.
@@ -78,11 +70,11 @@ class Embedder:
             raise InputError(f"--max-length must be between 3 and the model's {limit}; got {max_length}")
         return cls(encoder, tokenizer, max_length=max_length or min(asked.max_length or limit, limit),
                    pooling=pooling or asked.pooling, normalize=asked.normalize, prompt=asked.prompt,
-                   device=choose_device(HardwareSettings(device=device, threads=threads)))  # fmt: skip
+                   device=choose_device(HardwareSettings(device=device, threads=threads)))
 
     def encode(self, sentences: Text | Sequence[Text], batch_size: int = 32, show_progress_bar: bool | None = None, *,
                convert_to_numpy: bool = True, normalize_embeddings: bool = False, truncate_dim: int | None = None,
-               layers: Sequence[int] | None = None, combine: Combination = "mean") -> Any:  # fmt: skip
+               layers: Sequence[int] | None = None, combine: Combination = "mean") -> Any:
         """Return the vectors of texts, float32 (n, D); of one text given alone, (D,).
 
         `layers` are hidden states, -1 the last and 0 the embeddings; several are averaged or concatenated (`combine`).
@@ -109,7 +101,7 @@ class Embedder:
         return result if convert_to_numpy else torch.from_numpy(result)
 
     def encode_tokens(self, texts: Sequence[str], batch_size: int = 32, *, layers: Sequence[int] | None = None,
-                      combine: Combination = "mean", level: Literal["token", "word"] = "token") -> list[TokenVectors]:  # fmt: skip
+                      combine: Combination = "mean", level: Literal["token", "word"] = "token") -> list[TokenVectors]:
         """Return per-token vectors of each text with character offsets, special tokens left out.
 
         At `level="word"` the pieces of a word are averaged; words are those the tokenizer splits at spaces and
@@ -149,7 +141,7 @@ class Embedder:
             chosen = [states[layer] for layer in layers]
         except IndexError:
             raise InputError(f"--layers {list(layers)}: the model has layers 0 (embeddings) to {len(states) - 1}, or "
-                             f"-1 to {-len(states)} from the top") from None  # fmt: skip
+                             f"-1 to {-len(states)} from the top") from None
         return torch.cat(chosen, dim=-1) if combine == "concat" else torch.stack(chosen).mean(0)
 
     @torch.inference_mode()

@@ -71,5 +71,5 @@ class FillMask:
             filled = ids.copy()
             filled[position] = token
             answers.append({"token": self.tokenizer.tokens[token], "token_id": token, "score": token_score,
-                            "sequence": self.tokenizer.backend.decode(filled.tolist())})  # fmt: skip
+                            "sequence": self.tokenizer.backend.decode(filled.tolist())})
         return answers

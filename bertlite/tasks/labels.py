@@ -32,7 +32,7 @@ class Labels:
         """Return a label's id; raises InputError for a label that the training rows do not have."""
         if name not in self.ids:
             raise InputError(f"the label {name!r} is not in the training rows{nearest(name, self.names)}", where=where,
-                             line=line)  # fmt: skip
+                             line=line)
         return self.ids[name]
 
 

@@ -12,7 +12,14 @@ import torch
 from bertlite.corpus.tokenizer import WordPiece
 from bertlite.errors import InputError
 from bertlite.files import read_json
-from bertlite.formats.huggingface import check_vocabulary, load_weights, read_config, read_labels, read_tokenizer, read_weights
+from bertlite.formats.huggingface import (
+    check_vocabulary,
+    load_weights,
+    read_config,
+    read_labels,
+    read_tokenizer,
+    read_weights,
+)
 from bertlite.tasks.classification import Classifier, classify
 from bertlite.tasks.labels import Labels
 from bertlite.tasks.readers import Text
@@ -24,7 +31,7 @@ class Predictor:
     """A classifier with its tokenizer and labels."""
 
     def __init__(self, model: Classifier, tokenizer: WordPiece, labels: Labels, *, max_length: int,
-                 columns: dict[str, Any] | None = None, device: torch.device | None = None):  # fmt: skip
+                 columns: dict[str, Any] | None = None, device: torch.device | None = None):
         self.device = device or torch.device("cpu")
         self.model, self.tokenizer, self.labels = model.eval().to(self.device), tokenizer, labels
         self.columns = columns or {}
@@ -32,7 +39,7 @@ class Predictor:
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, *, device: str = "auto", max_length: int | None = None,
-                        threads: int | None = None) -> Predictor:  # fmt: skip
+                        threads: int | None = None) -> Predictor:
         """Open a fine-tuned model directory; raises InputError for one without a classifier."""
         config, raw = read_config(folder)
         tokenizer, _ = read_tokenizer(folder)
@@ -49,7 +56,7 @@ class Predictor:
         extra = read_json(Path(folder) / "bertlite.json") if (Path(folder) / "bertlite.json").exists() else {}
         return cls(model, tokenizer, Labels(labels), columns=extra.get("columns"),
                    max_length=min(max_length or extra.get("max_length") or config.max_positions, config.max_positions),
-                   device=choose_device(HardwareSettings(device=device, threads=threads)))  # fmt: skip
+                   device=choose_device(HardwareSettings(device=device, threads=threads)))
 
     def probabilities(self, texts: Sequence[Text], batch_size: int = 32) -> np.ndarray:
         """Return the label probabilities of texts or pairs, (n, C) float32."""

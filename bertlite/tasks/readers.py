@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bertlite.corpus.rows import Row, csv_rows, dataset_rows, is_saved_dataset, json_rows, kind_of, parquet_rows, text_lines
+from bertlite.corpus.rows import (
+    Row,
+    csv_rows,
+    dataset_rows,
+    is_saved_dataset,
+    json_rows,
+    kind_of,
+    parquet_rows,
+    text_lines,
+)
 from bertlite.errors import InputError, nearest
 
 Text = str | tuple[str, str]
@@ -67,7 +76,7 @@ def open_table(source: Any, columns: Columns) -> Table:
     makers[".tsv"] = makers[".csv"]
     if kind not in makers:
         raise InputError(f"files of kind {path.suffix or 'no suffix'!r} are not read", where=path,
-                         remedy=f"rename or convert it to one of {', '.join(TABLES)}")  # fmt: skip
+                         remedy=f"rename or convert it to one of {', '.join(TABLES)}")
     return Table(makers[kind](), str(path), kind)
 
 
@@ -90,7 +99,7 @@ def _python_rows(source: Any) -> Iterator[tuple[int, Row]]:
             row = {"text": row}
         if not isinstance(row, dict):
             raise InputError(f"a row must be a dictionary or a text; got {type(row).__name__}", where="the rows given",
-                             line=number)  # fmt: skip
+                             line=number)
         yield number, row
 
 
@@ -125,7 +134,7 @@ def _text(row: Row, column: str, flag: str, where: str, line: int) -> str:
 def _column(row: Row, column: str, flag: str, where: str, line: int) -> Any:
     if column not in row:
         raise InputError(f"there is no column {column!r}{nearest(column, map(str, row))}", where=where, line=line,
-                         remedy=f"--{flag}-column names one of {', '.join(map(str, row))}")  # fmt: skip
+                         remedy=f"--{flag}-column names one of {', '.join(map(str, row))}")
     return row[column]
 
 

@@ -43,7 +43,7 @@ class TextEncoder:
             return None
         doubled = (lengths > 2 * self.max_length).mean()
         return (f"{num_cut:,} of {len(lengths):,} texts ({num_cut / len(lengths):.1%}) cut at {self.max_length} tokens; "
-                f"--max-length {2 * self.max_length} would cut {doubled:.1%}")  # fmt: skip
+                f"--max-length {2 * self.max_length} would cut {doubled:.1%}")
 
 
 def kept_tokens(segments: np.ndarray, max_length: int) -> np.ndarray:

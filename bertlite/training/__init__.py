@@ -1,0 +1,1 @@
+"""Losses -> weights: hardware, optimizer, schedule, the loop, checkpoints, log."""

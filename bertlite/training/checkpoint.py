@@ -40,7 +40,7 @@ class TrainingState:
 
 
 def save_checkpoint(folder: Path, state: TrainingState, optimizer: dict[str, Tensor],
-                    write_model: Callable[[Path], None]) -> Path:  # fmt: skip
+                    write_model: Callable[[Path], None]) -> Path:
     """Write one checkpoint under `folder` and return its path."""
     path = folder / f"step-{state.step:08d}"
     with atomic_folder(path) as partial:

@@ -38,7 +38,8 @@ class Trainable(Protocol):
     def counts(self, batch: Batch) -> dict[str, int]:
         """Return what each loss is summed over."""
 
-    def __call__(self, batch: Batch) -> dict[str, Sums]: ...
+    def __call__(self, batch: Batch) -> dict[str, Sums]:
+        """Return the sums of each loss."""
 
 
 @dataclass(frozen=True)
@@ -106,15 +107,15 @@ class Meter:
         """Return means and rates."""
         figures: dict[str, float] = {}
         for name, count in self.sums.items():
-            if name.endswith("/count") and count:
-                loss = name.removesuffix("/count")
+            if name.endswith("/size") and count:
+                loss = name.removesuffix("/size")
                 figures[f"{loss}_loss"] = self.sums[f"{loss}/loss"] / count
                 figures[f"{loss}_accuracy"] = self.sums[f"{loss}/correct"] / count
         return figures
 
 
 def train(model: nn.Module, optimizer: torch.optim.Optimizer, accelerator: Accelerator, settings: LoopSettings,
-          hooks: Hooks, state: TrainingState, *, peak_flops: float = 0.0, quiet: bool = False) -> int:  # fmt: skip
+          hooks: Hooks, state: TrainingState, *, peak_flops: float = 0.0, quiet: bool = False) -> int:
     """Train `model` (prepared by `accelerator`) from `state` to the last step, or until it is asked to stop.
 
     Returns 0, or the exit code of the signal that stopped it (130, 143) after `hooks.save`.
@@ -124,7 +125,7 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, accelerator: Accel
     meter, clock = Meter(dict(state.pending)), time.perf_counter()
     steps = hooks.steps_from(state)
     bar = tqdm(total=settings.num_steps, initial=state.step, unit="step", dynamic_ncols=True, file=sys.stderr,
-               disable=quiet or not accelerator.is_main_process or not sys.stderr.isatty())  # fmt: skip
+               disable=quiet or not accelerator.is_main_process or not sys.stderr.isatty())
     with StopRequest() as stop, bar:
         model.train()
         while state.step < settings.num_steps:
@@ -156,7 +157,7 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, accelerator: Accel
 
 
 def _update(model: nn.Module, optimizer: torch.optim.Optimizer, accelerator: Accelerator, settings: LoopSettings,
-            step: Step, number: int, meter: Meter, flops: Callable[[Batch], float], stop_code: int) -> int:  # fmt: skip
+            step: Step, number: int, meter: Meter, flops: Callable[[Batch], float], stop_code: int) -> int:
     """Do one optimizer step; return the exit code any process was asked to stop with."""
     bare: Any = accelerator.unwrap_model(model)
     counts, stop_code = _global_counts(bare, accelerator, step.micro_batches, stop_code)
@@ -175,14 +176,14 @@ def _update(model: nn.Module, optimizer: torch.optim.Optimizer, accelerator: Acc
     meter.add("steps", 1)
     if not torch.isfinite(torch.as_tensor(norm)):
         raise InputError(f"step {number + 1}: the gradient is {float(norm)}; nothing was saved of it",
-                         remedy="a smaller --learning-rate or --precision fp32")  # fmt: skip
+                         remedy="a smaller --learning-rate or --precision fp32")
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     return stop_code
 
 
 def _global_counts(model: Any, accelerator: Accelerator, batches: list[Batch], stop_code: int,
-                   ) -> tuple[dict[str, float], int]:  # fmt: skip
+                   ) -> tuple[dict[str, float], int]:
     """Sum what the losses are summed over, and agree on stopping, over micro-batches and processes."""
     here = {name: float(sum(model.counts(batch)[name] for batch in batches)) for name in model.losses}
     if accelerator.num_processes == 1:
@@ -247,7 +248,7 @@ def _evaluate(model: nn.Module, hooks: Hooks, state: TrainingState, clock: float
 
 
 def sum_over(batches: list[Batch], model: nn.Module, accelerator: Accelerator) -> dict[str, dict[str, float]]:
-    """Return loss, count and correct of each of the model's figures, summed over batches and processes."""
+    """Return loss, size and correct of each of the model's figures, summed over batches and processes."""
     totals: dict[str, Tensor] = {}
     with torch.no_grad():
         for batch in batches[accelerator.process_index :: accelerator.num_processes]:

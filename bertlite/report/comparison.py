@@ -1,0 +1,46 @@
+"""Several runs on one page: their held-out curves over one another, their last figures, and what differs."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from pathlib import Path
+
+from bertlite.config import flatten
+from bertlite.errors import InputError
+from bertlite.files import atomic_path, read_json
+from bertlite.report.charts import curve, line_chart
+from bertlite.report.page import STYLE, section, table
+from bertlite.training.log import MetricsLog
+
+
+def write_comparison(runs: Sequence[Path], path: Path) -> Path:
+    """Write one page of several runs.  Raises InputError for a folder that is not a run."""
+    for run in runs:
+        if not (run / "run.json").exists():
+            raise InputError("not a run directory (no run.json)", where=run)
+    names = _short_names(runs)
+    logs = {name: MetricsLog(run / "metrics.jsonl").read("validation") for name, run in zip(names, runs, strict=True)}
+    figures = sorted({key for log in logs.values() for entry in log for key in entry
+                      if key.endswith(("_loss", "_accuracy", "_f1")) or key in ("loss", "accuracy")})
+    charts = []
+    for figure in figures:
+        lines = {name: curve(log, figure) for name, log in logs.items()}
+        charts.append(line_chart(figure.replace("_", " "), "held out", {k: v for k, v in lines.items() if v[0]}, dots=True))
+    settings = {name: flatten({k: read_json(run / "run.json").get(k, {}) for k in ("settings", "resolved", "hardware")})
+                for name, run in zip(names, runs, strict=True)}
+    keys = sorted({key for values in settings.values() for key in values})
+    different = [key for key in keys if len({str(values.get(key)) for values in settings.values()}) > 1]
+    body = "<h1>Runs compared</h1>" + section("Held-out figures", f"<div class=charts>{''.join(f'<div>{c}</div>' for c in charts)}</div>")
+    rows = [[figure, *(log[-1].get(figure, "") if log else "" for log in logs.values())] for figure in figures]
+    body += section("Last validation", table(["figure", *names], rows))
+    body += section("What differs", table(["setting", *names], [[k, *(settings[n].get(k, "") for n in names)] for k in different]))
+    with atomic_path(path) as partial:
+        partial.write_text(f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(', '.join(names))}</title>"
+                           f"<style>{STYLE}</style><body>{body}</body></html>\n", encoding="utf-8")
+    return path
+
+
+def _short_names(runs: Sequence[Path]) -> list[str]:
+    last = [run.resolve().name for run in runs]
+    return last if len(set(last)) == len(last) else [str(run) for run in runs]

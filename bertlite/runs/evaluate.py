@@ -1,0 +1,120 @@
+"""`bertlite evaluate`: figures of a model on labelled rows, or of a masked LM on raw text, as one dictionary."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+
+from bertlite.corpus.documents import Layout, find_sources
+from bertlite.corpus.store import DocumentSet, TokenStore, build_store
+from bertlite.errors import InputError
+from bertlite.formats.huggingface import read_config, read_weights
+from bertlite.inputs.masking import MaskingSettings
+from bertlite.runs.console import Console
+from bertlite.runs.finetune import read_labelled
+from bertlite.runs.predict import columns_as_trained
+from bertlite.runs.settings import PLAIN, Rows, build
+from bertlite.runs.validation import Validation
+from bertlite.tasks.classification import details, score
+from bertlite.tasks.fill_mask import load_pretraining_model
+from bertlite.tasks.predictor import Predictor
+from bertlite.tasks.readers import Columns
+from bertlite.training.hardware import HardwareSettings, start
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextSettings:
+    """How raw text is read and masked, for a masked LM."""
+
+    line: str = "paragraph"
+    """paragraph, sentence or wrapped: what one line of a text file is."""
+    document: str = "blank-line"
+    """blank-line or file: where a document ends."""
+    language: str | None = None
+    """ISO 639 code; English when not given."""
+    num_sequences: int = 2048
+    """At most so many sequences are masked and scored."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateRun:
+    """Measure a model: a fine-tuned one on labelled rows, a masked LM on raw text."""
+
+    model: Path
+    """Folder of a model."""
+    input: Rows
+    """Labelled rows (csv, tsv, jsonl, parquet), or raw text for a masked LM."""
+    batch_size: int = 32
+    max_length: int | None = None
+    """Tokens a text; for raw text 128 when not given."""
+    device: str = "auto"
+    threads: int | None = None
+    quiet: bool = False
+    """Say nothing but errors."""
+    columns: Annotated[Columns, PLAIN] = field(default_factory=Columns)
+    text: Annotated[TextSettings, PLAIN] = field(default_factory=TextSettings)
+
+
+def evaluate(**settings: Any) -> dict[str, Any]:
+    """Return the figures of a model; keywords are the fields of EvaluateRun and its groups.
+
+    A fine-tuned model: loss, accuracy, macro and weighted F1, Matthews' correlation, confusion matrix, each label's
+    figures. A masked LM: losses and accuracies (all chosen positions, and those that show [MASK]), the unigram floor,
+    next-sentence accuracy, bits a character. Raises InputError for input that cannot be used.
+    """
+    run = build(EvaluateRun, settings)
+    read_config(run.model)  # says first what is wrong with the folder
+    if "classifier.output.weight" in read_weights(run.model):
+        return _evaluate_classifier(run)
+    return _evaluate_masked_lm(run)
+
+
+def _evaluate_classifier(run: EvaluateRun) -> dict[str, Any]:
+    predictor = Predictor.from_pretrained(run.model, device=run.device, max_length=run.max_length, threads=run.threads)
+    rows = read_labelled(run.input, columns_as_trained(run.columns, predictor.columns))
+    ids = np.array([predictor.labels.id_of(label, rows.where, line) for label, line in zip(rows.labels, rows.lines, strict=True)])
+    probabilities = predictor.probabilities(rows.texts, run.batch_size)
+    cut = predictor.texts.report()
+    if cut:
+        Console(run.quiet).say(cut)
+    return {"rows": len(ids), **score(probabilities, ids), **details(probabilities, ids, predictor.labels.names)}
+
+
+def _evaluate_masked_lm(run: EvaluateRun) -> dict[str, Any]:
+    console = Console(run.quiet)
+    model, tokenizer, missing = load_pretraining_model(run.model)
+    accelerator, _ = start(HardwareSettings(device=run.device, precision="fp32", threads=run.threads))
+    model.to(accelerator.device)
+    layout = Layout(line=run.text.line, document=run.text.document, language=run.text.language,  # type: ignore[arg-type]
+                    text_column=run.columns.text_column, encoding=run.columns.encoding)
+    length = min(run.max_length or 128, model.config.max_positions)
+    with tempfile.TemporaryDirectory() as folder:
+        store = build_store(find_sources([run.input]), tokenizer, layout, Path(folder) / "store", say=console.say)
+        documents = DocumentSet(store)
+        with_pairs = not any(name.startswith("next_sentence.") for name in missing) and len(documents) > 1
+        if not with_pairs:
+            model.losses = ("masked_lm",)
+        counts, source = _training_counts(run.model, documents)
+        validation = Validation(documents, counts, tokenizer, masking=MaskingSettings(),
+                                objective="mlm+nsp" if with_pairs else "mlm", num_sequences=run.text.num_sequences)
+        figures, line = validation(model, accelerator, length)
+        sequences = sum(batch.num_sequences for batch in validation.batches(length))
+    console.say(line)
+    bits = figures["masked_lm_on_mask_loss"] / math.log(2) * store.counts.tokens / store.counts.characters
+    return {"sequences": sequences, "length": length, **figures, "bits_per_character": bits,
+            "unigram_counts_from": source, "corpus": dataclasses.asdict(store.counts)}
+
+
+def _training_counts(model: Path, documents: DocumentSet) -> tuple[np.ndarray, str]:
+    """Return the unigram counts of the text a model was trained on, where its store is there, else of this text."""
+    try:
+        store = TokenStore(model / "store" / "training")
+    except InputError:
+        return documents.unigram_counts(), "the evaluated text"
+    return DocumentSet(store).unigram_counts(), "the training text"

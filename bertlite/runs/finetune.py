@@ -1,0 +1,375 @@
+"""`bertlite finetune`: a pretrained BERT and labelled rows in, a classifier out."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from accelerate import Accelerator
+from torch import nn
+
+from bertlite.config import flatten, to_dict
+from bertlite.corpus.store import prefetch
+from bertlite.errors import InputError
+from bertlite.files import folder_lock, quick_fingerprint, read_json, remove_partials, sha256_of, write_json
+from bertlite.formats.huggingface import (
+    check_vocabulary,
+    dump_labels,
+    load_weights,
+    read_config,
+    read_tokenizer,
+    read_weights,
+    write_model,
+)
+from bertlite.formats.sentence_transformers import read_sentence_model, write_sentence_model
+from bertlite.inputs.batch import BatchItem
+from bertlite.inputs.item_loader import ItemLoader
+from bertlite.inputs.loader import Cut, Step
+from bertlite.model.flops import training_flops
+from bertlite.report.page import write_report
+from bertlite.runs.console import Console, is_main_process
+from bertlite.runs.model_card import write_card
+from bertlite.runs.run_directory import merge_for_resume, prepare_folder, read_run, write_run
+from bertlite.runs.settings import PLAIN, LimitSettings, Rows, SavingSettings, build
+from bertlite.runs.training_run import TrainingRun
+from bertlite.tasks.classification import Classifier, classify, details, score
+from bertlite.tasks.classification_metrics import check_selectable
+from bertlite.tasks.labels import Labels, hold_out
+from bertlite.tasks.readers import Columns, Text, open_table, take_label, take_text
+from bertlite.tasks.texts import TextEncoder
+from bertlite.training.checkpoint import TrainingState
+from bertlite.training.hardware import Hardware, HardwareSettings, start
+from bertlite.training.log import MetricsLog
+from bertlite.training.loop import Hooks, LoopSettings
+from bertlite.training.optimizer import OptimizerSettings
+from bertlite.training.trials import summarise
+
+EPOCHS = 3.0  # Devlin et al. 2019, app. A.3: 2 to 4
+CHANGEABLE = ("limits.max_steps", "limits.epochs", "saving.save_steps", "saving.eval_steps", "saving.keep",
+              "micro_batch_size", "quiet", "resume", "overwrite")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionSettings:
+    """Which checkpoint is the best, and when to stop looking."""
+
+    metric: str = "accuracy"
+    """accuracy, macro_f1, weighted_f1, matthews or loss, on the validation rows."""
+    patience: int | None = None
+    """Stop after this many evaluations without a better one."""
+
+    def __post_init__(self) -> None:
+        check_selectable(self.metric)
+        if self.patience is not None and self.patience < 1:
+            raise InputError(f"--selection.patience must be at least 1; got {self.patience}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneSettings:
+    """Course of the training."""
+
+    max_length: int | None = None
+    """Tokens a text; the model's limit when not given."""
+    batch_size: int = 32
+    """Texts a step, over all processes."""
+    micro_batch_size: int | None = None
+    """Rows at once on one device; the whole batch when not given."""
+    learning_rate: float | None = None
+    """When not given 5e-5 for a hidden size of 768, more for smaller ones."""
+    warmup_share: float = 0.1
+    """Share of the steps over which the learning rate rises."""
+    dropout: float | None = None
+    """The model's own when not given."""
+    held_out: float = 0.1
+    """Share of each label's rows kept for validation, when --validation is not given."""
+
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "micro_batch_size", "learning_rate"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise InputError(f"--{name.replace('_', '-')} must be positive; got {value}")
+        if not 0 < self.held_out < 1:
+            raise InputError(f"--held-out must be between 0 and 1; got {self.held_out}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinetuneRun:
+    """Fine-tune a BERT to classify texts or pairs of texts."""
+
+    out: Path
+    """Folder of the run, which is a model directory."""
+    model: Path | None = None
+    """Model directory to start from."""
+    train: Rows = None
+    """Labelled rows: a csv, tsv, jsonl or parquet file; in Python also rows."""
+    validation: Rows = None
+    """Rows to choose the best checkpoint by; without them a tenth of the training rows."""
+    seeds: tuple[int, ...] = (0,)
+    """One training a seed; with several, mean and deviation of the figures."""
+    resume: bool = False
+    """Go on with the run in --out."""
+    overwrite: bool = False
+    """Replace the run in --out."""
+    quiet: bool = False
+    """Say nothing but errors."""
+    columns: Annotated[Columns, PLAIN] = field(default_factory=Columns)
+    tune: Annotated[TuneSettings, PLAIN] = field(default_factory=TuneSettings)
+    limits: Annotated[LimitSettings, PLAIN] = field(default_factory=LimitSettings)
+    saving: Annotated[SavingSettings, PLAIN] = field(default_factory=SavingSettings)
+    hardware: Annotated[HardwareSettings, PLAIN] = field(default_factory=HardwareSettings)
+    selection: SelectionSettings = field(default_factory=SelectionSettings)
+    # Zhang et al. 2021, "Revisiting few-sample BERT fine-tuning", sec. 4: without the correction small sets fail.
+    optimizer: OptimizerSettings = field(default_factory=lambda: OptimizerSettings(bias_correction=True))
+
+
+def finetune(**settings: Any) -> Path:
+    """Fine-tune a BERT; keywords are the fields of FinetuneRun and its groups.
+
+    Returns the run directory, a model directory. Raises InputError for rows or settings that cannot be used, Stopped
+    when it was asked to stop and saved its state.
+    """
+    run, is_resumed = _settings(settings)
+    if not is_main_process():
+        _Finetuning(run, is_resumed).go()
+        return run.out
+    with folder_lock(run.out):
+        remove_partials(run.out)
+        if not is_resumed:
+            prepare_folder(run.out, overwrite=run.overwrite)
+        _Finetuning(run, is_resumed).go()
+    return run.out
+
+
+def _settings(given: dict[str, Any]) -> tuple[FinetuneRun, bool]:
+    run = build(FinetuneRun, given)
+    if run.resume and (run.out / "run.json").exists():
+        default = flatten(to_dict(FinetuneRun(out=run.out)))
+        asked = {name: value for name, value in flatten(to_dict(run)).items() if default.get(name) != value or name == "out"}
+        return build(FinetuneRun, merge_for_resume(read_run(run.out)["settings"], asked, CHANGEABLE, where=run.out)), True
+    if run.model is None or run.train is None:
+        raise InputError(f"--{'model' if run.model is None else 'train'} is missing",
+                         remedy="give --model DIR --train FILE --out DIR")
+    if not run.seeds:
+        raise InputError("--seeds is empty", remedy="for example --seeds 1 2 3")
+    return run, False
+
+
+@dataclass
+class _Rows:
+    """Texts with their labels and the places they were read from."""
+
+    texts: list[Text]
+    labels: list[str]
+    lines: list[int]
+    where: str
+
+    def at(self, numbers: np.ndarray) -> _Rows:
+        """Return some of the rows."""
+        pick = numbers.tolist()
+        return _Rows([self.texts[i] for i in pick], [self.labels[i] for i in pick], [self.lines[i] for i in pick], self.where)
+
+
+def read_labelled(source: Any, columns: Columns) -> _Rows:
+    """Read texts and labels; raises InputError naming file and line, or when there are no rows."""
+    table = open_table(source, columns)
+    rows = _Rows([], [], [], table.where)
+    for line, row in table.rows:
+        rows.texts.append(take_text(row, columns, table.where, line))
+        rows.labels.append(take_label(row, columns, table.where, line))
+        rows.lines.append(line)
+    if not rows.texts:
+        raise InputError("there are no rows", where=table.where)
+    return rows
+
+
+class _Finetuning:
+    """All seeds of a run, on the same rows."""
+
+    def __init__(self, run: FinetuneRun, is_resumed: bool):
+        self.run, self.is_resumed = run, is_resumed
+        self.console = Console(run.quiet)
+
+    def go(self) -> None:
+        """Train every seed; the folder's root gets the best one's model."""
+        accelerator, hardware = start(self._hardware())
+        self.console.say(f"device: {hardware.describe()}")
+        self._read(accelerator)
+        seeds, out = self.run.seeds, self.run.out
+        if len(seeds) == 1:
+            results = self._one(out, seeds[0], accelerator, hardware)
+        else:
+            trials = []
+            for seed in seeds:
+                folder = out / f"seed-{seed}"
+                done = folder / "results.json"
+                trials.append(read_json(done) if self.is_resumed and done.exists()
+                              else self._one(folder, seed, accelerator, hardware))
+            results = self._several(trials)
+        if accelerator.is_main_process:
+            write_json(out / "results.json", results)
+            write_report(out)
+            write_card(out)
+            self._say_results(results)
+
+    # --- what is read ------------------------------------------------------------------------------------------
+
+    def _hardware(self) -> HardwareSettings:
+        if not self.is_resumed:
+            return self.run.hardware
+        return dataclasses.replace(self.run.hardware, precision=read_run(self.run.out)["hardware"]["precision"])
+
+    def _read(self, accelerator: Accelerator) -> None:
+        run = self.run
+        assert run.model is not None
+        self.config, _ = read_config(run.model)
+        if run.tune.dropout is not None:
+            self.config = dataclasses.replace(self.config, hidden_dropout=run.tune.dropout, attention_dropout=run.tune.dropout)
+        self.tokenizer, notes = read_tokenizer(run.model)
+        check_vocabulary(self.tokenizer, self.config, run.model)
+        self.pretrained = read_weights(run.model)
+        for note in notes:
+            self.console.say(note)
+        rows = read_labelled(run.train, run.columns)
+        self.labels = Labels.found_in(rows.labels, rows.where)
+        if run.validation is not None:
+            training, validation = rows, read_labelled(run.validation, run.columns)
+        else:
+            held = hold_out([self.labels.ids[label] for label in rows.labels], run.tune.held_out, seed=0)
+            training, validation = rows.at(np.setdiff1d(np.arange(len(rows.texts)), held)), rows.at(held)
+            if accelerator.is_main_process:
+                write_json(run.out / "held_out.json", {"file": rows.where, "lines": validation.lines})
+        self.max_length = self._length()
+        encoder = TextEncoder(self.tokenizer, self.max_length)
+        self.training, self.training_ids = self._encode(encoder, training)
+        self.validation, self.validation_ids = self._encode(encoder, validation)
+        self.console.say(f"{len(training.texts):,} training rows, {len(validation.texts):,} for validation, "
+                         f"{len(self.labels)} labels; the commonest has {self._majority():.1%}")
+        cut = encoder.report()
+        if cut:
+            self.console.say(cut)
+
+    def _length(self) -> int:
+        limit = self.config.max_positions
+        asked = self.run.tune.max_length or read_sentence_model(self.run.model or "").max_length or limit
+        if not 3 <= asked <= limit:
+            raise InputError(f"--max-length must be between 3 and the model's {limit}; got {asked}")
+        return asked
+
+    def _encode(self, encoder: TextEncoder, rows: _Rows) -> tuple[list[BatchItem], np.ndarray]:
+        ids = [self.labels.id_of(label, rows.where, line) for label, line in zip(rows.labels, rows.lines, strict=True)]
+        return encoder(rows.texts, ids), np.array(ids)
+
+    def _majority(self) -> float:
+        return float(np.bincount(self.training_ids).max() / len(self.training_ids))
+
+    # --- one seed ----------------------------------------------------------------------------------------------
+
+    def _one(self, out: Path, seed: int, accelerator: Accelerator, hardware: Hardware) -> dict[str, Any]:
+        """Train one seed in `out` and return its results."""
+        model = Classifier(self.config, len(self.labels))
+        model.initialise(seed)
+        missing = load_weights(model, self.pretrained, where=self.run.model or out)
+        anew = sorted({name.split(".")[0] for name in missing})
+        self.console.say(f"seed {seed}: begun anew: {', '.join(anew) or 'nothing'}")
+        loader = ItemLoader(self.training, batch_size=self.run.tune.batch_size, seed=seed, pad_id=self.tokenizer.pad_id)
+        settings = self._loop_settings(loader, seed)
+        if accelerator.is_main_process:
+            self._describe(out, model, settings, hardware, seed)
+        log = MetricsLog(out / "metrics.jsonl")
+        is_resumed = self.is_resumed and (out / "checkpoints").exists()
+        training_run = TrainingRun(out, "finetune", accelerator, hardware, self.console, is_resumed,
+                                   self.run.saving.keep, lambda folder: self._write(folder, model), root_is_best=True)
+        training_run.go(model, settings, self.run.optimizer,
+                        lambda prepared: self._hooks(prepared, model, loader, accelerator, log))
+        probabilities = self._probabilities(model, accelerator)
+        results = {"seed": seed, "metrics": score(probabilities, self.validation_ids)}
+        results |= details(probabilities, self.validation_ids, self.labels.names)
+        if accelerator.is_main_process:
+            write_json(out / "results.json", results)
+            shutil.rmtree(out / "checkpoints", ignore_errors=True)  # the best is at the root
+        return results
+
+    def _loop_settings(self, loader: ItemLoader, seed: int) -> LoopSettings:
+        tune, limits, saving = self.run.tune, self.run.limits, self.run.saving
+        if limits.max_minutes:
+            raise InputError("--max-minutes is for pretraining", remedy="use --epochs or --max-steps")
+        num_steps = limits.max_steps or max(1, round((limits.epochs or EPOCHS) * loader.steps_per_epoch))
+        eval_steps = saving.eval_steps or min(loader.steps_per_epoch, num_steps)
+        return LoopSettings(num_steps=num_steps, learning_rate=tune.learning_rate or default_rate(self.config.hidden_size),
+                            clip_norm=self.run.optimizer.clip_norm, warmup_share=tune.warmup_share, seed=seed,
+                            log_steps=saving.log_steps, eval_steps=eval_steps,
+                            # The best is kept from a checkpoint, so each evaluation has one.
+                            save_steps=saving.save_steps or eval_steps)
+
+    def _hooks(self, prepared: nn.Module, model: Classifier, loader: ItemLoader, accelerator: Accelerator,
+               log: MetricsLog) -> Hooks:
+        rows = self.run.tune.micro_batch_size or -(-self.run.tune.batch_size // accelerator.num_processes)
+        cut = Cut(accelerator.process_index, accelerator.num_processes, rows)
+        metric, patience = self.run.selection.metric, self.run.selection.patience
+
+        def steps_from(state: TrainingState) -> Iterator[Step]:
+            return prefetch(loader.steps(state.position, cut), depth=2)
+
+        def evaluate(step: int) -> dict[str, Any]:
+            figures = score(self._probabilities(model, accelerator), self.validation_ids)
+            self.console.say(f"step {step:,}: " + ", ".join(f"{name} {value:.4f}" for name, value in figures.items()))
+            return figures | {"selection": -figures["loss"] if metric == "loss" else figures[metric]}
+
+        return Hooks(steps_from=steps_from, evaluate=evaluate, flops=lambda batch: training_flops(self.config, batch),
+                     log=log if accelerator.is_main_process else None,
+                     should_stop=lambda state: patience is not None and state.stale_evaluations >= patience)
+
+    def _probabilities(self, model: Classifier, accelerator: Accelerator) -> np.ndarray:
+        # In float32, as `evaluate` and `predict` do: the figures are the ones a user will see again.
+        return classify(model, self.validation, device=accelerator.device, pad_id=self.tokenizer.pad_id)
+
+    # --- what is written ---------------------------------------------------------------------------------------
+
+    def _describe(self, out: Path, model: Classifier, settings: LoopSettings, hardware: Hardware, seed: int) -> None:
+        resolved = {"task": "classification", "labels": self.labels.names, "num_steps": settings.num_steps, "seed": seed,
+                    "learning_rate": settings.learning_rate, "max_length": self.max_length,
+                    "parameters": sum(p.numel() for p in model.parameters())}
+        asked = {k: v for k, v in to_dict(self.run).items() if k not in ("train", "validation")}
+        sources = {name: value for name, value in (("train", self.run.train), ("validation", self.run.validation))
+                   if isinstance(value, (str, Path)) and Path(value).is_file()}
+        data = {name: [quick_fingerprint(path) | {"sha256": sha256_of(path)}] for name, path in sources.items()}
+        out.mkdir(parents=True, exist_ok=True)
+        for folder in {out, self.run.out}:
+            write_run(folder, settings=asked | {name: str(path) for name, path in sources.items()}, resolved=resolved,
+                      hardware=hardware.to_dict(), data=data)
+
+    def _write(self, folder: Path, model: Classifier) -> None:
+        write_model(folder, model, self.config, self.tokenizer, max_length=self.max_length,
+                    problem_type="single_label_classification", **dump_labels(self.labels.names))
+        write_sentence_model(folder, hidden_size=self.config.hidden_size, max_length=self.max_length)
+        write_json(folder / "bertlite.json", {"task": "classification", "columns": to_dict(self.run.columns),
+                                              "max_length": self.max_length})
+
+    def _several(self, trials: list[dict[str, Any]]) -> dict[str, Any]:
+        """Join the seeds' results; copy the best seed's model to the root."""
+        metric = self.run.selection.metric
+        best = max(trials, key=lambda t: -t["metrics"]["loss"] if metric == "loss" else t["metrics"][metric])
+        model = Classifier(self.config, len(self.labels))
+        load_weights(model, read_weights(self.run.out / f"seed-{best['seed']}"), where=self.run.out)
+        self._write(self.run.out, model)
+        seeds = [{"seed": trial["seed"], "metrics": trial["metrics"]} for trial in trials]
+        return best | {"best_seed": best["seed"], "seeds": seeds} | summarise(trials)
+
+    def _say_results(self, results: dict[str, Any]) -> None:
+        if "seeds" in results:
+            figures = ", ".join(f"{name} {results['mean'][name]:.4f} (sd {results['sd'][name]:.4f})" for name in results["mean"])
+            self.console.say(f"{len(results['seeds'])} seeds: {figures}; the model is seed {results['best_seed']}'s")
+        else:
+            self.console.say("best: " + ", ".join(f"{name} {value:.4f}" for name, value in results["metrics"].items()))
+        self.console.say(f"done: {self.run.out} is a model directory; a page to look at: {self.run.out}/report.html")
+
+
+def default_rate(hidden_size: int) -> float:
+    """Return the learning rate for a hidden size: 5e-5 at 768 (Devlin et al. 2019, app. A.3), rising as it shrinks to 3e-4."""
+    return min(3e-4, 5e-5 * 768 / hidden_size)
+

@@ -1,0 +1,127 @@
+"""Rows out, one at a time: csv, tsv, jsonl, parquet or standard output; a file appears whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from bertlite.errors import InputError
+from bertlite.files import atomic_path
+
+Row = dict[str, Any]
+PARQUET_ROWS = 4096  # rows a row group
+
+
+class Writer(Protocol):
+    """Takes rows."""
+
+    def write(self, row: Row) -> None:
+        """Write one row."""
+
+    def close(self) -> None:
+        """Write what is held back."""
+
+
+class CsvWriter:
+    """Rows as csv or tsv; the first one names the columns."""
+
+    def __init__(self, handle: IO[str], delimiter: str):
+        self.writer = csv.writer(handle, delimiter=delimiter, lineterminator="\n")
+        self.names: list[str] | None = None
+
+    def write(self, row: Row) -> None:
+        """Write one row."""
+        if self.names is None:
+            self.names = list(row)
+            self.writer.writerow(self.names)
+        self.writer.writerow(row.values())
+
+    def close(self) -> None:
+        """Nothing is held back."""
+
+
+class JsonlWriter:
+    """Rows as JSON lines."""
+
+    def __init__(self, handle: IO[str]):
+        self.handle = handle
+
+    def write(self, row: Row) -> None:
+        """Write one row."""
+        self.handle.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+    def close(self) -> None:
+        """Nothing is held back."""
+
+
+class ParquetWriter:
+    """Rows as parquet; `vectors` names columns that become fixed_size_list<float>."""
+
+    def __init__(self, path: Path, vectors: dict[str, int] | None = None):
+        self.path, self.vectors = path, vectors or {}
+        self.rows: list[Row] = []
+        self.writer: Any = None
+
+    def write(self, row: Row) -> None:
+        """Write one row, a row group at a time."""
+        self.rows.append(row)
+        if len(self.rows) == PARQUET_ROWS:
+            self._flush()
+
+    def close(self) -> None:
+        """Write the last row group."""
+        if self.rows or self.writer is None:
+            self._flush()
+        self.writer.close()
+
+    def _flush(self) -> None:
+        import pyarrow as pa  # comes with datasets; only parquet output needs it
+        import pyarrow.parquet as pq
+
+        names = list(self.rows[0]) if self.rows else list(self.vectors)
+        arrays = [self._array(pa, name, [row[name] for row in self.rows]) for name in names]
+        table = pa.Table.from_arrays(arrays, names=names)
+        if self.writer is None:
+            self.writer = pq.ParquetWriter(self.path, table.schema)
+        self.writer.write_table(table)
+        self.rows = []
+
+    def _array(self, pa: Any, name: str, values: list[Any]) -> Any:
+        if name in self.vectors:
+            return pa.array(values, type=pa.list_(pa.float32(), self.vectors[name]))
+        return pa.array(values)
+
+
+@contextlib.contextmanager
+def open_writer(output: Path, input_kind: str, *, overwrite: bool, vectors: dict[str, int] | None = None) -> Iterator[Writer]:
+    """Yield a writer for `output` by its suffix; `-` writes csv or tsv where the input is one, else JSON lines.
+
+    Raises InputError for another suffix, or a file that is there.
+    """
+    if str(output) == "-":
+        delimiter = {".csv": ",", ".tsv": "\t"}.get(input_kind)
+        yield CsvWriter(sys.stdout, delimiter) if delimiter else JsonlWriter(sys.stdout)
+        sys.stdout.flush()
+        return
+    check_output(output, (".csv", ".tsv", ".jsonl", ".parquet"), overwrite=overwrite)
+    with atomic_path(output) as partial:
+        if output.suffix == ".parquet":
+            parquet = ParquetWriter(partial, vectors)
+            yield parquet
+            parquet.close()
+            return
+        with open(partial, "w", encoding="utf-8", newline="") as handle:
+            yield JsonlWriter(handle) if output.suffix == ".jsonl" else CsvWriter(handle, "\t" if output.suffix == ".tsv" else ",")
+
+
+def check_output(output: Path, suffixes: tuple[str, ...], *, overwrite: bool) -> None:
+    """Raise InputError unless `output` may be written: a suffix that is known, and not there yet."""
+    if output.suffix not in suffixes:
+        raise InputError(f"--output {output} must end in one of {', '.join(suffixes)}")
+    if output.exists() and not overwrite:
+        raise InputError("the file is there already", where=output, remedy="--overwrite replaces it")
