@@ -151,7 +151,7 @@ def wordpiece_from_vocab(path: str | Path, *, lowercase: bool | None = None, str
     tokens = [token.rstrip("\r") for token in (tokens[:-1] if tokens[-1] == "" else tokens)]
     vocab = {token: index for index, token in enumerate(tokens)}
     if len(vocab) != len(tokens):
-        line = next(i for i, token in enumerate(tokens) if vocab[token] != i)
+        line = next(i for i, token in enumerate(tokens) if token in tokens[:i])
         raise InputError(f"the piece {tokens[line]!r} is there twice", where=path, line=line + 1)
     if lowercase is None:
         lowercase = not any(any(c.isupper() for c in token) for token in tokens if token not in SPECIAL_TOKENS

@@ -51,6 +51,7 @@ from bertlite.training.loop import Hooks, LoopSettings
 from bertlite.training.optimizer import OptimizerSettings, make_optimizer
 from bertlite.training.presets import Phase, parse_phases, phase_ends, preset_named
 
+LEAST_EVERY = 50  # steps between validations and checkpoints, when not given
 EPOCHS = 40.0  # Devlin et al. 2019, app. A.2: about 40 epochs
 
 
@@ -308,7 +309,7 @@ class Pretraining:
                phases: list[Phase], loaders: list[PretrainingLoader], validate: Validation | None,
                resolved: dict[str, Any]) -> TrainingState:
         run, num_steps = self.run, resolved["num_steps"]
-        every = max(1, num_steps // 20)
+        every = max(LEAST_EVERY, num_steps // 20)
         ends = phase_ends(phases, num_steps)
 
         def write(folder: Path) -> None:

@@ -50,9 +50,9 @@ class SavingSettings:
 
     log_steps: int = 10
     eval_steps: int | None = None
-    """Steps between validations; a twentieth of the run when not given."""
+    """Steps between validations; a twentieth of the run, 50 at least, when not given."""
     save_steps: int | None = None
-    """Steps between checkpoints; a twentieth of the run when not given."""
+    """Steps between checkpoints; a twentieth of the run, 50 at least, when not given."""
     keep: int = 2
     """Newest checkpoints to keep, besides the best; 0 keeps all."""
 
