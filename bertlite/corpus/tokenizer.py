@@ -117,23 +117,28 @@ class WordPiece:
         return self.backend.decode([int(i) for i in ids], skip_special_tokens=False)
 
 
-def train_wordpiece(sentences: Iterable[str], settings: TokenizerSettings, *, progress: bool = False) -> WordPiece:
-    """Train a WordPiece vocabulary on an iterable of sentences, read once."""
-    backend = _untrained(lowercase=settings.case == "uncased", strip_accents=settings.accents == "strip")
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=settings.vocab_size,
-        min_frequency=settings.min_frequency,
-        special_tokens=list(SPECIAL_TOKENS),
-        continuing_subword_prefix="##",
-        show_progress=progress,
-    )
-    backend.train_from_iterator(sentences, trainer=trainer)
-    if backend.get_vocab_size() <= len(SPECIAL_TOKENS):
+def train_wordpiece(sentences: Iterable[str], settings: TokenizerSettings) -> WordPiece:
+    """Train a WordPiece vocabulary on sentences, which are gone through twice; the same text gives the same vocabulary.
+
+    Raises InputError when there is no text.
+    """
+    lowercase, strip_accents = settings.case == "uncased", settings.accents == "strip"
+
+    def train(known: list[str], vocab_size: int) -> dict[str, int]:
+        backend = _untrained(lowercase=lowercase, strip_accents=strip_accents)
+        trainer = trainers.WordPieceTrainer(vocab_size=vocab_size, min_frequency=settings.min_frequency, special_tokens=known,
+                                            continuing_subword_prefix="##", show_progress=False)
+        backend.train_from_iterator(sentences, trainer=trainer)
+        return backend.get_vocab()
+
+    # The trainer numbers single characters in the order of a hash table, which differs from run to run, and settles ties
+    # between pairs by those numbers. So they are found first, and given their places.
+    special = list(SPECIAL_TOKENS)
+    characters = sorted(train(special, len(special)).keys() - set(special))
+    if not characters:
         raise InputError("the corpus holds no text to make a vocabulary of")
-    # The trainer writes the ids; a model loaded from them splits the same way and has the reference's longest word.
-    backend.model = models.WordPiece(vocab=backend.get_vocab(), unk_token="[UNK]", max_input_chars_per_word=LONGEST_WORD)
-    backend.add_special_tokens(list(SPECIAL_TOKENS))
-    return WordPiece(backend)
+    vocab = train(special + characters, settings.vocab_size)
+    return WordPiece(_with_vocab(vocab, lowercase=lowercase, strip_accents=strip_accents))
 
 
 def wordpiece_from_vocab(path: str | Path, *, lowercase: bool | None = None, strip_accents: bool | None = None,
@@ -156,9 +161,7 @@ def wordpiece_from_vocab(path: str | Path, *, lowercase: bool | None = None, str
     if lowercase is None:
         lowercase = not any(any(c.isupper() for c in token) for token in tokens if token not in SPECIAL_TOKENS
                             and not token.startswith("["))
-    backend = _untrained(lowercase=lowercase, strip_accents=strip_accents, split_chinese=split_chinese)
-    backend.model = models.WordPiece(vocab=vocab, unk_token="[UNK]", max_input_chars_per_word=LONGEST_WORD)
-    backend.add_special_tokens([token for token in SPECIAL_TOKENS if token in vocab])
+    backend = _with_vocab(vocab, lowercase=lowercase, strip_accents=strip_accents, split_chinese=split_chinese)
     return WordPiece(backend, where=path)
 
 
@@ -171,6 +174,14 @@ def wordpiece_from_json(path: str | Path) -> WordPiece:
     if not isinstance(backend.model, models.WordPiece):
         raise InputError(f"its model is {type(backend.model).__name__}, not WordPiece", where=path)
     return WordPiece(backend, where=path)
+
+
+def _with_vocab(vocab: dict[str, int], *, lowercase: bool, strip_accents: bool | None,
+                split_chinese: bool = True) -> tokenizers.Tokenizer:
+    backend = _untrained(lowercase=lowercase, strip_accents=strip_accents, split_chinese=split_chinese)
+    backend.model = models.WordPiece(vocab=vocab, unk_token="[UNK]", max_input_chars_per_word=LONGEST_WORD)
+    backend.add_special_tokens([token for token in SPECIAL_TOKENS if token in vocab])
+    return backend
 
 
 def _untrained(*, lowercase: bool, strip_accents: bool | None, split_chinese: bool = True) -> tokenizers.Tokenizer:

@@ -54,14 +54,21 @@ def train_on_corpus(corpus: tuple[Path, ...], layout: Layout, vocabulary: Tokeni
     check_language(layout.language or "en")
     sources = find_sources(corpus)
     console.say(f"tokenizer: training {vocabulary.vocab_size:,} pieces, {vocabulary.case}, on {len(sources):,} files")
-    wordpiece = train_wordpiece(_sentences(sources, layout), vocabulary)
+    wordpiece = train_wordpiece(_Sentences(sources, layout), vocabulary)
     if wordpiece.vocab_size < vocabulary.vocab_size:
         console.say(f"tokenizer: the corpus gave {wordpiece.vocab_size:,} pieces that occur "
                     f"{vocabulary.min_frequency} times or more")
     return wordpiece
 
 
-def _sentences(sources: list[Path], layout: Layout) -> Iterator[str]:
-    for source in sources:
-        for document in read_documents(source, layout):
-            yield from document_sentences(document, layout, layout.language or "en")
+@dataclass(frozen=True)
+class _Sentences:
+    """The sentences of some files, read anew each time they are gone through."""
+
+    sources: list[Path]
+    layout: Layout
+
+    def __iter__(self) -> Iterator[str]:
+        for source in self.sources:
+            for document in read_documents(source, self.layout):
+                yield from document_sentences(document, self.layout, self.layout.language or "en")

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import torch
 from accelerate import Accelerator
+from accelerate.utils import gather_object
 from torch import Tensor, nn
 from tqdm import tqdm
 
@@ -95,13 +96,21 @@ class StopRequest:
 
 @dataclass
 class Meter:
-    """Sums since the last logged step; all of it survives a resume through `TrainingState.pending`."""
+    """One process's sums since the last logged step; they survive a resume through `TrainingState.pending`."""
 
     sums: dict[str, float] = field(default_factory=dict)
 
     def add(self, name: str, value: float) -> None:
         """Add to one sum."""
         self.sums[name] = self.sums.get(name, 0.0) + value
+
+    def over_processes(self) -> Meter:
+        """Return the sums over all processes."""
+        total = Meter()
+        for part in gather_object([self.sums]):
+            for name, value in part.items():
+                total.add(name, value)
+        return total
 
     def figures(self) -> dict[str, float]:
         """Return means and rates."""
@@ -122,7 +131,8 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, accelerator: Accel
     Raises InputError at a loss that is not finite.
     """
     schedule = LinearSchedule(settings.num_steps, settings.warmup_share)
-    meter, clock = Meter(dict(state.pending)), time.perf_counter()
+    # What was pending is summed over processes already: one of them takes it up again.
+    meter, clock = Meter(dict(state.pending) if accelerator.is_main_process else {}), time.perf_counter()
     steps = hooks.steps_from(state)
     bar = tqdm(total=settings.num_steps, initial=state.step, unit="step", dynamic_ncols=True, file=sys.stderr,
                disable=quiet or not accelerator.is_main_process or not sys.stderr.isatty())
@@ -137,16 +147,16 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, accelerator: Accel
             state.step, state.position = state.step + 1, step.after
             bar.update()
             if state.step % settings.log_steps == 0 or state.step == settings.num_steps:
-                seconds = (time.perf_counter() - clock) / accelerator.num_processes
-                figures = _log(meter, rate, seconds, peak_flops, hooks.log, state.step)
+                seconds = time.perf_counter() - clock
+                figures = _log(meter.over_processes(), rate, seconds, peak_flops, hooks.log, state.step)
                 bar.set_postfix_str(_postfix(figures))
                 meter, clock = Meter(), time.perf_counter()
-            state.pending = dict(meter.sums)
             done = state.step == settings.num_steps
             if (settings.eval_steps and state.step % settings.eval_steps == 0) or (done and settings.eval_steps):
                 clock = _evaluate(model, hooks, state, clock)
             if stop_code or done or (settings.save_steps and state.step % settings.save_steps == 0):
                 begin = time.perf_counter()
+                state.pending = meter.over_processes().sums
                 hooks.save(state)
                 clock += time.perf_counter() - begin  # saving is not training
             if stop_code and not done:
@@ -249,12 +259,14 @@ def _evaluate(model: nn.Module, hooks: Hooks, state: TrainingState, clock: float
 
 def sum_over(batches: list[Batch], model: nn.Module, accelerator: Accelerator) -> dict[str, dict[str, float]]:
     """Return loss, size and correct of each of the model's figures, summed over batches and processes."""
-    totals: dict[str, Tensor] = {}
+    here: dict[str, Tensor] = {}
     with torch.no_grad():
         for batch in batches[accelerator.process_index :: accelerator.num_processes]:
             for name, sums in model(batch.to(accelerator.device)).items():
-                values = torch.stack([part.double() for part in sums])
-                totals[name] = totals[name] + values if name in totals else values
-    if accelerator.num_processes > 1:
-        totals = {name: accelerator.reduce(value, reduction="sum") for name, value in totals.items()}  # type: ignore[misc]
-    return {name: dict(zip(Sums._fields, value.tolist(), strict=True)) for name, value in totals.items()}
+                values = torch.stack([part.double() for part in sums]).cpu()
+                here[name] = here[name] + values if name in here else values
+    # A process without a batch has no names to sum under, so objects are gathered rather than tensors reduced.
+    everywhere: list[dict[str, Tensor]] = gather_object([here])
+    names = {name: None for part in everywhere for name in part}
+    totals = {name: sum(part[name] for part in everywhere if name in part) for name in names}
+    return {name: dict(zip(Sums._fields, value.tolist(), strict=True)) for name, value in totals.items()}  # type: ignore[union-attr]

@@ -61,6 +61,13 @@ def test_a_bad_vocabulary_is_named(tmp_path, content, words):
         wordpiece_from_vocab(tmp_path / "vocab.txt")
 
 
+def test_the_same_text_gives_the_same_vocabulary(documents):
+    sentences = [sentence for document in documents for sentence in document.sentences()]
+    first, second = (train_wordpiece(sentences, TokenizerSettings(vocab_size=500)) for _ in range(2))
+    assert first.backend.to_str() == second.backend.to_str()
+    assert first.vocab_size == 500 and first.is_special.sum() == 5
+
+
 def test_an_empty_corpus_makes_no_vocabulary():
     with pytest.raises(InputError, match="no text"):
         train_wordpiece([], TokenizerSettings())
