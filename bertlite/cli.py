@@ -146,9 +146,11 @@ def _check_flags(verb: str, kind: type, arguments: list[str]) -> None:
 
 
 def _without_none(text: str) -> str:
-    """Blank out `{None}|` and `(default: None)` of a help text, which say nothing to a user; columns stay in line."""
+    """Blank out None and empty defaults of a help text, which say nothing to a user; columns stay in line."""
     text = re.sub(r"\{None\}\|(\S+)", lambda match: match[1] + " " * 7, text)
-    return re.sub(r"\(default: (None|\['None'\]|)\)", lambda match: " " * len(match[0]), text)
+    text = re.sub(r"\{None,(\S+)\}", lambda match: "{" + match[1] + "}" + " " * 5, text)
+    without = r"\(default:[\s│]*(None|\['None'\])?[\s│]*\)"
+    return re.sub(without, lambda match: re.sub(r"[^\s│]", " ", match[0]), text)
 
 
 def _plain(box: str) -> str:

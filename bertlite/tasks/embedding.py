@@ -87,9 +87,11 @@ class Embedder:
         bar = tqdm(total=len(items), disable=not show_progress_bar, unit="text")
         for numbers, batch in length_batches(items, batch_size=batch_size, pad_id=self.tokenizer.pad_id):
             pooled = self._pooled(batch, layers, combine)
-            if truncate_dim is not None:
-                pooled = pooled[:, :truncate_dim]
-            if normalize_embeddings or self.normalize:
+            # In this order, as in sentence-transformers: what the model normalises is whole, what the caller asks for is cut.
+            if self.normalize:
+                pooled = torch.nn.functional.normalize(pooled, dim=-1)
+            pooled = pooled[:, :truncate_dim]
+            if normalize_embeddings:
                 pooled = torch.nn.functional.normalize(pooled, dim=-1)
             if vectors is None:
                 vectors = np.empty((len(items), pooled.shape[1]), dtype=np.float32)
