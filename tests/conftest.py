@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from bertlite.corpus.documents import Layout
-from bertlite.corpus.store import TokenStore, build_store
+from bertlite.corpus.store import TokenStore
+from bertlite.corpus.store_builder import build_store
 from bertlite.corpus.tokenizer import TokenizerSettings, WordPiece, train_wordpiece
 from bertlite.demo.corpus import KindDocument, demo_documents, write_text
 
@@ -59,7 +60,7 @@ def store(corpus, tokenizer, tmp_path_factory) -> TokenStore:
 @pytest.fixture(scope="session")
 def sharded_store(corpus, tokenizer, tmp_path_factory) -> TokenStore:
     """The same corpus in several shards."""
-    from bertlite.corpus import store as module
+    from bertlite.corpus import store_builder as module
 
     shard, batch = module.SHARD_TOKENS, module.BATCH_CHARACTERS
     module.SHARD_TOKENS, module.BATCH_CHARACTERS = 2_000, 3_000

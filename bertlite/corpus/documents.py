@@ -22,6 +22,7 @@ from bertlite.corpus.rows import (
     parquet_rows,
     text_lines,
 )
+from bertlite.corpus.sentences import split_sentences
 from bertlite.errors import InputError, nearest
 
 TEXT_KINDS = (".txt", ".jsonl", ".csv", ".tsv", ".parquet")
@@ -166,6 +167,13 @@ def _read_rows(rows: Iterator[tuple[int, Row]], source: Path, layout: Layout) ->
         lines = [line for line in text.splitlines() if line.strip()]
         if lines:
             yield Document([_unwrap(lines)] if layout.line == "wrapped" else lines, source, number)
+
+
+def document_sentences(document: Document, layout: Layout, language: str) -> list[str]:
+    """Return the sentences of a document."""
+    if layout.line == "sentence":
+        return [line.strip() for line in document.lines]
+    return [sentence for line in document.lines for sentence in split_sentences(line, language)]
 
 
 # --- does the layout fit? --------------------------------------------------------------------------------------

@@ -192,7 +192,8 @@ def text_table(results: dict[str, Any], page: Path) -> str:
                 f"{p['commoner_pair_share']:.2f} (six very different kinds of text: topic alone tells much)")
     rows += ["", "kind of text of a sentence          accuracy (sd)      macro F1 (sd)"]
     for name, k in results["kinds"].items():
-        rows.append(f"  {name:<30}  {k['accuracy']:6.3f} ({k['accuracy_sd']:.3f})   {k['macro_f1']:6.3f} ({k['macro_f1_sd']:.3f})")
+        rows.append(f"  {name:<30}  {k['accuracy']:6.3f} ({k['accuracy_sd']:.3f})   "
+                    f"{k['macro_f1']:6.3f} ({k['macro_f1_sd']:.3f})")
     rows += ["", "nearest held-out sentences"]
     for item in results["neighbours"]:
         best = item["nearest"][0]
@@ -220,7 +221,8 @@ def _neighbours_section(results: dict[str, Any]) -> str:
 
 
 def _fill_mask_section(results: dict[str, Any]) -> str:
-    rows = [[item["text"], ", ".join(f"{a['token']} ({a['score']:.2f})" for a in item["answers"])] for item in results["fill_mask"]]
+    rows = [[item["text"], ", ".join(f"{a['token']} ({a['score']:.2f})" for a in item["answers"])]
+            for item in results["fill_mask"]]
     return section("Fill-mask", table(["text", "answers"], rows))
 
 

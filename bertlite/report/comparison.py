@@ -31,10 +31,12 @@ def write_comparison(runs: Sequence[Path], path: Path) -> Path:
                 for name, run in zip(names, runs, strict=True)}
     keys = sorted({key for values in settings.values() for key in values})
     different = [key for key in keys if len({str(values.get(key)) for values in settings.values()}) > 1]
-    body = "<h1>Runs compared</h1>" + section("Held-out figures", f"<div class=charts>{''.join(f'<div>{c}</div>' for c in charts)}</div>")
+    grid = "".join(f"<div>{chart}</div>" for chart in charts)
+    body = "<h1>Runs compared</h1>" + section("Held-out figures", f"<div class=charts>{grid}</div>")
     rows = [[figure, *(log[-1].get(figure, "") if log else "" for log in logs.values())] for figure in figures]
     body += section("Last validation", table(["figure", *names], rows))
-    body += section("What differs", table(["setting", *names], [[k, *(settings[n].get(k, "") for n in names)] for k in different]))
+    rows = [[key, *(settings[name].get(key, "") for name in names)] for key in different]
+    body += section("What differs", table(["setting", *names], rows))
     with atomic_path(path) as partial:
         partial.write_text(f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(', '.join(names))}</title>"
                            f"<style>{STYLE}</style><body>{body}</body></html>\n", encoding="utf-8")

@@ -18,7 +18,8 @@ body { font: 15px/1.5 system-ui, sans-serif; color: #1e293b; margin: 2rem auto; 
 h1 { font-size: 1.6rem; margin-bottom: 0 } h2 { font-size: 1.15rem; margin-top: 2.2rem; border-bottom: 1px solid #e2e8f0 }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(430px, 1fr)); gap: 1rem }
 .charts svg, .wide svg { width: 100%; height: auto } .wide { max-width: 760px }
-table { border-collapse: collapse; font-size: .9rem } td, th { padding: .2rem .8rem .2rem 0; text-align: left; vertical-align: top }
+table { border-collapse: collapse; font-size: .9rem }
+td, th { padding: .2rem .8rem .2rem 0; text-align: left; vertical-align: top }
 th { color: #64748b; font-weight: 600 } td.n { text-align: right; font-variant-numeric: tabular-nums }
 tr + tr td { border-top: 1px solid #f1f5f9 } .quiet { color: #64748b } code { background: #f1f5f9; padding: 0 .25rem }
 details { margin: .5rem 0 } summary { cursor: pointer; color: #475569 }

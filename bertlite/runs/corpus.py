@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from bertlite.corpus.documents import Layout, find_sources
-from bertlite.corpus.store import TokenStore, build_store, tokenizer_fingerprint
+from bertlite.corpus.store import TokenStore
+from bertlite.corpus.store_builder import build_store, tokenizer_fingerprint
 from bertlite.corpus.tokenizer import WordPiece
 from bertlite.errors import InputError
 from bertlite.formats.huggingface import read_tokenizer, write_tokenizer

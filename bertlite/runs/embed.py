@@ -14,7 +14,7 @@ from bertlite.files import atomic_path
 from bertlite.formats.sentence_transformers import PoolingMode
 from bertlite.runs.console import Console
 from bertlite.runs.settings import PLAIN, Rows, build
-from bertlite.runs.tables import check_output, open_writer
+from bertlite.runs.tables import Writer, check_output, open_writer
 from bertlite.tasks.embedding import Combination, Embedder
 from bertlite.tasks.readers import Columns, Table, chunks, open_table, take_text
 
@@ -119,24 +119,32 @@ def _npy_header(rows: int, columns: int) -> bytes:
 
 
 def _write_rows(run: EmbedRun, embedder: Embedder, table: Table) -> int:
-    total, identity = 0, run.columns.id_column
-    vectors = {"embedding": _dimension(run, embedder)}
-    with open_writer(run.output, table.kind, overwrite=run.overwrite, vectors=vectors) as writer:
-        if run.level == "text":
-            for rows, embedded in _vectors(run, embedder, table):
-                for (line, row), vector in zip(rows, embedded.tolist(), strict=True):
-                    writer.write(_identity(row, identity, table.where, line) | {"embedding": vector})
-                total += len(rows)
-            return total
-        for rows in chunks(table.rows, ROWS_AT_ONCE):
-            texts = [take_text(row, run.columns, table.where, line) for line, row in rows]
-            found = embedder.encode_tokens([text for text in texts if isinstance(text, str)], run.batch_size, layers=run.layers or None, combine=run.combine,
-                                           level=run.level)
-            for (line, row), tokens in zip(rows, found, strict=True):
-                kept = {"row": total} | _identity(row, identity, table.where, line)
-                for token, (begin, end), vector in zip(tokens.tokens, tokens.offsets.tolist(), tokens.vectors.tolist(), strict=True):
-                    writer.write(kept | {run.level: token, "start": begin, "end": end, "embedding": vector})
-                total += 1
+    with open_writer(run.output, table.kind, overwrite=run.overwrite, vectors={"embedding": _dimension(run, embedder)}) as writer:
+        return (_write_texts if run.level == "text" else _write_tokens)(run, embedder, table, writer)
+
+
+def _write_texts(run: EmbedRun, embedder: Embedder, table: Table, writer: Writer) -> int:
+    total = 0
+    for rows, embedded in _vectors(run, embedder, table):
+        for (line, row), vector in zip(rows, embedded.tolist(), strict=True):
+            writer.write(_identity(row, run.columns.id_column, table.where, line) | {"embedding": vector})
+        total += len(rows)
+    return total
+
+
+def _write_tokens(run: EmbedRun, embedder: Embedder, table: Table, writer: Writer) -> int:
+    """Write a row for each token or word, with the number of its text."""
+    total = 0
+    for rows in chunks(table.rows, ROWS_AT_ONCE):
+        texts = [str(take_text(row, run.columns, table.where, line)) for line, row in rows]
+        level: Literal["token", "word"] = "word" if run.level == "word" else "token"
+        found = embedder.encode_tokens(texts, run.batch_size, layers=run.layers or None, combine=run.combine, level=level)
+        for (line, row), tokens in zip(rows, found, strict=True):
+            kept = {"row": total} | _identity(row, run.columns.id_column, table.where, line)
+            parts = zip(tokens.tokens, tokens.offsets.tolist(), tokens.vectors.tolist(), strict=True)
+            for token, (begin, end), vector in parts:
+                writer.write(kept | {level: token, "start": begin, "end": end, "embedding": vector})
+            total += 1
     return total
 
 

@@ -12,17 +12,18 @@ from typing import Annotated, Any
 import numpy as np
 
 from bertlite.corpus.documents import Layout, find_sources
-from bertlite.corpus.store import DocumentSet, TokenStore, build_store
+from bertlite.corpus.store import DocumentSet, TokenStore
+from bertlite.corpus.store_builder import build_store
 from bertlite.errors import InputError
 from bertlite.formats.huggingface import read_config, read_weights
 from bertlite.inputs.masking import MaskingSettings
 from bertlite.runs.console import Console
-from bertlite.runs.finetune import read_labelled
 from bertlite.runs.predict import columns_as_trained
 from bertlite.runs.settings import PLAIN, Rows, build
 from bertlite.runs.validation import Validation
 from bertlite.tasks.classification import details, score
 from bertlite.tasks.fill_mask import load_pretraining_model
+from bertlite.tasks.labelled_rows import read_labelled
 from bertlite.tasks.predictor import Predictor
 from bertlite.tasks.readers import Columns
 from bertlite.training.hardware import HardwareSettings, start

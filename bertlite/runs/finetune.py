@@ -5,16 +5,15 @@ from __future__ import annotations
 import dataclasses
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 from accelerate import Accelerator
 from torch import nn
 
 from bertlite.config import flatten, to_dict
-from bertlite.corpus.store import prefetch
+from bertlite.corpus.prefetch import prefetch
 from bertlite.errors import InputError
 from bertlite.files import folder_lock, quick_fingerprint, read_json, remove_partials, sha256_of, write_json
 from bertlite.formats.huggingface import (
@@ -33,98 +32,24 @@ from bertlite.inputs.loader import Cut, Step
 from bertlite.model.flops import training_flops
 from bertlite.report.page import write_report
 from bertlite.runs.console import Console, is_main_process
+from bertlite.runs.finetune_settings import FinetuneRun
 from bertlite.runs.model_card import write_card
 from bertlite.runs.run_directory import merge_for_resume, prepare_folder, read_run, write_run
-from bertlite.runs.settings import PLAIN, LimitSettings, Rows, SavingSettings, build
+from bertlite.runs.settings import build
 from bertlite.runs.training_run import TrainingRun
 from bertlite.tasks.classification import Classifier, classify, details, score
-from bertlite.tasks.classification_metrics import check_selectable
+from bertlite.tasks.labelled_rows import LabelledRows, read_labelled
 from bertlite.tasks.labels import Labels, hold_out
-from bertlite.tasks.readers import Columns, Text, open_table, take_label, take_text
 from bertlite.tasks.texts import TextEncoder
 from bertlite.training.checkpoint import TrainingState
 from bertlite.training.hardware import Hardware, HardwareSettings, start
 from bertlite.training.log import MetricsLog
 from bertlite.training.loop import Hooks, LoopSettings
-from bertlite.training.optimizer import OptimizerSettings
 from bertlite.training.trials import summarise
 
 EPOCHS = 3.0  # Devlin et al. 2019, app. A.3: 2 to 4
 CHANGEABLE = ("limits.max_steps", "limits.epochs", "saving.save_steps", "saving.eval_steps", "saving.keep",
               "micro_batch_size", "quiet", "resume", "overwrite")
-
-
-@dataclass(frozen=True, kw_only=True)
-class SelectionSettings:
-    """Which checkpoint is the best, and when to stop looking."""
-
-    metric: str = "accuracy"
-    """accuracy, macro_f1, weighted_f1, matthews or loss, on the validation rows."""
-    patience: int | None = None
-    """Stop after this many evaluations without a better one."""
-
-    def __post_init__(self) -> None:
-        check_selectable(self.metric)
-        if self.patience is not None and self.patience < 1:
-            raise InputError(f"--selection.patience must be at least 1; got {self.patience}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TuneSettings:
-    """Course of the training."""
-
-    max_length: int | None = None
-    """Tokens a text; the model's limit when not given."""
-    batch_size: int = 32
-    """Texts a step, over all processes."""
-    micro_batch_size: int | None = None
-    """Rows at once on one device; the whole batch when not given."""
-    learning_rate: float | None = None
-    """When not given 5e-5 for a hidden size of 768, more for smaller ones."""
-    warmup_share: float = 0.1
-    """Share of the steps over which the learning rate rises."""
-    dropout: float | None = None
-    """The model's own when not given."""
-    held_out: float = 0.1
-    """Share of each label's rows kept for validation, when --validation is not given."""
-
-    def __post_init__(self) -> None:
-        for name in ("batch_size", "micro_batch_size", "learning_rate"):
-            value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise InputError(f"--{name.replace('_', '-')} must be positive; got {value}")
-        if not 0 < self.held_out < 1:
-            raise InputError(f"--held-out must be between 0 and 1; got {self.held_out}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class FinetuneRun:
-    """Fine-tune a BERT to classify texts or pairs of texts."""
-
-    out: Path
-    """Folder of the run, which is a model directory."""
-    model: Path | None = None
-    """Model directory to start from."""
-    train: Rows = None
-    """Labelled rows: a csv, tsv, jsonl or parquet file; in Python also rows."""
-    validation: Rows = None
-    """Rows to choose the best checkpoint by; without them a tenth of the training rows."""
-    seeds: tuple[int, ...] = (0,)
-    """One training a seed; with several, mean and deviation of the figures."""
-    resume: bool = False
-    """Go on with the run in --out."""
-    overwrite: bool = False
-    """Replace the run in --out."""
-    quiet: bool = False
-    """Say nothing but errors."""
-    columns: Annotated[Columns, PLAIN] = field(default_factory=Columns)
-    tune: Annotated[TuneSettings, PLAIN] = field(default_factory=TuneSettings)
-    limits: Annotated[LimitSettings, PLAIN] = field(default_factory=LimitSettings)
-    saving: Annotated[SavingSettings, PLAIN] = field(default_factory=SavingSettings)
-    hardware: Annotated[HardwareSettings, PLAIN] = field(default_factory=HardwareSettings)
-    selection: SelectionSettings = field(default_factory=SelectionSettings)
-    # Zhang et al. 2021, "Revisiting few-sample BERT fine-tuning", sec. 4: without the correction small sets fail.
-    optimizer: OptimizerSettings = field(default_factory=lambda: OptimizerSettings(bias_correction=True))
 
 
 def finetune(**settings: Any) -> Path:
@@ -157,34 +82,6 @@ def _settings(given: dict[str, Any]) -> tuple[FinetuneRun, bool]:
     if not run.seeds:
         raise InputError("--seeds is empty", remedy="for example --seeds 1 2 3")
     return run, False
-
-
-@dataclass
-class _Rows:
-    """Texts with their labels and the places they were read from."""
-
-    texts: list[Text]
-    labels: list[str]
-    lines: list[int]
-    where: str
-
-    def at(self, numbers: np.ndarray) -> _Rows:
-        """Return some of the rows."""
-        pick = numbers.tolist()
-        return _Rows([self.texts[i] for i in pick], [self.labels[i] for i in pick], [self.lines[i] for i in pick], self.where)
-
-
-def read_labelled(source: Any, columns: Columns) -> _Rows:
-    """Read texts and labels; raises InputError naming file and line, or when there are no rows."""
-    table = open_table(source, columns)
-    rows = _Rows([], [], [], table.where)
-    for line, row in table.rows:
-        rows.texts.append(take_text(row, columns, table.where, line))
-        rows.labels.append(take_label(row, columns, table.where, line))
-        rows.lines.append(line)
-    if not rows.texts:
-        raise InputError("there are no rows", where=table.where)
-    return rows
 
 
 class _Finetuning:
@@ -260,7 +157,7 @@ class _Finetuning:
             raise InputError(f"--max-length must be between 3 and the model's {limit}; got {asked}")
         return asked
 
-    def _encode(self, encoder: TextEncoder, rows: _Rows) -> tuple[list[BatchItem], np.ndarray]:
+    def _encode(self, encoder: TextEncoder, rows: LabelledRows) -> tuple[list[BatchItem], np.ndarray]:
         ids = [self.labels.id_of(label, rows.where, line) for label, line in zip(rows.labels, rows.lines, strict=True)]
         return encoder(rows.texts, ids), np.array(ids)
 

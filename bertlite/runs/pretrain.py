@@ -10,7 +10,8 @@ from bertlite.config import flatten, to_dict
 from bertlite.errors import InputError
 from bertlite.files import folder_lock, remove_partials
 from bertlite.runs.console import Console, is_main_process
-from bertlite.runs.pretraining import Pretraining, PretrainRun
+from bertlite.runs.pretrain_settings import PretrainRun
+from bertlite.runs.pretraining import Pretraining
 from bertlite.runs.run_directory import merge_for_resume, prepare_folder, read_run
 from bertlite.runs.settings import build
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import torch
 from accelerate import Accelerator
@@ -16,9 +14,9 @@ from accelerate.utils import broadcast_object_list
 from torch import nn
 
 from bertlite.config import to_dict
-from bertlite.corpus.documents import Layout
-from bertlite.corpus.store import DocumentSet, prefetch
-from bertlite.corpus.tokenizer import TokenizerSettings, WordPiece
+from bertlite.corpus.prefetch import prefetch
+from bertlite.corpus.store import DocumentSet
+from bertlite.corpus.tokenizer import WordPiece
 from bertlite.errors import InputError
 from bertlite.formats.huggingface import (
     check_vocabulary,
@@ -31,7 +29,7 @@ from bertlite.formats.huggingface import (
 )
 from bertlite.formats.sentence_transformers import write_sentence_model
 from bertlite.inputs.loader import Cut, Position, PretrainingLoader, Step, make_loader
-from bertlite.inputs.masking import MaskingSettings, check_whole_words
+from bertlite.inputs.masking import check_whole_words
 from bertlite.model.config import ModelConfig
 from bertlite.model.flops import training_flops
 from bertlite.objectives.pretraining import BertForPretraining
@@ -39,77 +37,21 @@ from bertlite.report.page import write_report
 from bertlite.runs.console import Console, duration
 from bertlite.runs.corpus import is_store, open_corpus
 from bertlite.runs.model_card import write_card
+from bertlite.runs.pretrain_settings import PretrainRun
 from bertlite.runs.run_directory import read_run, write_run
-from bertlite.runs.settings import PLAIN, LimitSettings, SavingSettings
 from bertlite.runs.tokenizer import train_on_corpus
 from bertlite.runs.training_run import TrainingRun
 from bertlite.runs.validation import Validation
 from bertlite.training.checkpoint import TrainingState
-from bertlite.training.hardware import Hardware, HardwareSettings, start
+from bertlite.training.hardware import Hardware, start
 from bertlite.training.log import MetricsLog
 from bertlite.training.loop import Hooks, LoopSettings
-from bertlite.training.optimizer import OptimizerSettings, make_optimizer
+from bertlite.training.optimizer import OptimizerSettings
 from bertlite.training.presets import Phase, parse_phases, phase_ends, preset_named
+from bertlite.training.speed import step_seconds
 
 LEAST_EVERY = 50  # steps between validations and checkpoints, when not given
 EPOCHS = 40.0  # Devlin et al. 2019, app. A.2: about 40 epochs
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainSettings:
-    """Size of the model and course of the training; what is not given is the preset's."""
-
-    preset: str | None = None
-    """tiny, mini, small, medium, base or large; without one small on a GPU and mini on a CPU."""
-    objective: Literal["mlm+nsp", "mlm"] = "mlm+nsp"
-    phases: tuple[str, ...] = ()
-    """LENGTHxSEQUENCES:SHARE of the steps, such as 128x256:0.9 512x64:0.1."""
-    max_length: int | None = None
-    """Tokens a sequence, for a run of one phase."""
-    batch_size: int | None = None
-    """Sequences a step, over all processes, for a run of one phase."""
-    micro_batch_size: int | None = None
-    """Rows at once on one device; what fits well when not given."""
-    learning_rate: float | None = None
-    init_std: float | None = None
-    dropout: float | None = None
-    warmup_share: float | None = None
-    """Share of the steps over which the learning rate rises."""
-    held_out: float = 0.02
-    """Share of the documents kept for validation, when --validation is not given."""
-    seed: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class PretrainRun:
-    """Pretrain a BERT on raw text."""
-
-    out: Path
-    """Folder of the run, which is a model directory."""
-    corpus: tuple[Path, ...] = ()
-    """Text files, folders or globs, or a token store."""
-    validation: tuple[Path, ...] = ()
-    """Held-out text; without it a share of the corpus's documents."""
-    tokenizer: Path | None = None
-    """Tokenizer folder, tokenizer.json or vocab.txt; trained on the corpus when not given."""
-    model: Path | None = None
-    """Go on from these weights and their tokenizer."""
-    resume: bool = False
-    """Go on with the run in --out."""
-    overwrite: bool = False
-    """Replace the run in --out."""
-    processes: int | None = None
-    """Fail unless this many processes run."""
-    quiet: bool = False
-    """Say nothing but errors."""
-    train: Annotated[TrainSettings, PLAIN] = field(default_factory=TrainSettings)
-    limits: Annotated[LimitSettings, PLAIN] = field(default_factory=LimitSettings)
-    saving: Annotated[SavingSettings, PLAIN] = field(default_factory=SavingSettings)
-    layout: Annotated[Layout, PLAIN] = field(default_factory=Layout)
-    vocabulary: Annotated[TokenizerSettings, PLAIN] = field(default_factory=TokenizerSettings)
-    hardware: Annotated[HardwareSettings, PLAIN] = field(default_factory=HardwareSettings)
-    masking: MaskingSettings = field(default_factory=MaskingSettings)
-    optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
 
 
 class Pretraining:
@@ -174,7 +116,8 @@ class Pretraining:
         if place is None:
             with accelerator.main_process_first():
                 if accelerator.is_main_process:
-                    write_tokenizer(run.out, train_on_corpus(run.corpus, run.layout, run.vocabulary, self.console), max_length=512)
+                    trained = train_on_corpus(run.corpus, run.layout, run.vocabulary, self.console)
+                    write_tokenizer(run.out, trained, max_length=512)
             place = run.out
         tokenizer, notes = read_tokenizer(place)
         for note in notes:
@@ -250,8 +193,8 @@ class Pretraining:
         before = read_run(self.run.out).get("resolved") if self.is_resumed else None
         if before and read_run(self.run.out)["settings"]["limits"] == to_dict(limits):
             return before | {"num_steps": before["num_steps"]}
-        seconds = [self._step_seconds(model, accelerator, phase, loader) for phase, loader in zip(phases, loaders, strict=True)]
-        per_step = sum(phase.share * s for phase, s in zip(phases, seconds, strict=True))
+        per_step = sum(phase.share * self._seconds(model, accelerator, phase, loader)
+                       for phase, loader in zip(phases, loaders, strict=True))
         if limits.max_steps:
             num_steps = limits.max_steps
         elif limits.max_minutes:
@@ -272,26 +215,9 @@ class Pretraining:
                          f"{tokens / num_steps / per_step:,.0f} tokens/s: about {duration(per_step * num_steps)}, until {end}"
                          + shorter)
 
-    def _step_seconds(self, model: BertForPretraining, accelerator: Accelerator, phase: Phase,
-                      loader: PretrainingLoader) -> float:
-        """Time a step on a copy of the model, so that the measurement leaves no trace."""
-        cut = self._cut(accelerator, phase)
-        step = next(loader.steps(Position(), num_sequences=phase.num_sequences, cut=cut))
-        trial = copy.deepcopy(model).to(accelerator.device)
-        optimizer = make_optimizer(trial, self._optimizer_settings(), learning_rate=0.0)
-        times: list[float] = []
-        end = time.perf_counter() + 2.0
-        with torch.random.fork_rng(devices=[accelerator.device] if accelerator.device.type == "cuda" else []):
-            while len(times) < 3 or (time.perf_counter() < end and len(times) < 50):
-                begin = time.perf_counter()
-                for batch in step.micro_batches:
-                    with accelerator.autocast():
-                        sums = trial(batch.to(accelerator.device))
-                    sum((sums[name].loss for name in trial.losses), torch.zeros(())).backward()
-                optimizer.step()
-                optimizer.zero_grad()
-                times.append(time.perf_counter() - begin)
-        return sorted(times[1:])[len(times[1:]) // 2]
+    def _seconds(self, model: BertForPretraining, accelerator: Accelerator, phase: Phase, loader: PretrainingLoader) -> float:
+        steps = loader.steps(Position(), num_sequences=phase.num_sequences, cut=self._cut(accelerator, phase))
+        return step_seconds(model, accelerator, next(steps), self._optimizer_settings())
 
     def _steps_for_epochs(self, epochs: float, phases: list[Phase], loaders: list[PretrainingLoader]) -> int:
         per_step = sum(p.share * p.num_sequences / loader.epoch_size() for p, loader in zip(phases, loaders, strict=True))

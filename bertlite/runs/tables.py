@@ -116,7 +116,8 @@ def open_writer(output: Path, input_kind: str, *, overwrite: bool, vectors: dict
             parquet.close()
             return
         with open(partial, "w", encoding="utf-8", newline="") as handle:
-            yield JsonlWriter(handle) if output.suffix == ".jsonl" else CsvWriter(handle, "\t" if output.suffix == ".tsv" else ",")
+            delimiter = "\t" if output.suffix == ".tsv" else ","
+            yield JsonlWriter(handle) if output.suffix == ".jsonl" else CsvWriter(handle, delimiter)
 
 
 def check_output(output: Path, suffixes: tuple[str, ...], *, overwrite: bool) -> None:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from bertlite.corpus.documents import Layout, find_sources, read_documents
+from bertlite.corpus.documents import Layout, document_sentences, find_sources, read_documents
 from bertlite.corpus.sentences import check_language
-from bertlite.corpus.store import document_sentences
 from bertlite.corpus.tokenizer import TokenizerSettings, WordPiece, train_wordpiece
 from bertlite.errors import InputError
 from bertlite.formats.huggingface import write_tokenizer

@@ -73,4 +73,5 @@ def load_checkpoint(path: Path) -> tuple[TrainingState, dict[str, Tensor]]:
         state = TrainingState(**(raw | {"position": Position(**raw["position"])}))
         return state, load_file(path / "optimizer.safetensors")
     except (KeyError, TypeError, SafetensorError, OSError) as error:
-        raise InputError(f"the checkpoint is damaged ({error})", where=path, remedy="remove it to go on from the one before") from None
+        raise InputError(f"the checkpoint is damaged ({error})", where=path,
+                         remedy="remove it to go on from the one before") from None

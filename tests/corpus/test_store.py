@@ -6,9 +6,11 @@ import os
 import numpy as np
 import pytest
 
-from bertlite.corpus import store as module
+from bertlite.corpus import store_builder as module
 from bertlite.corpus.documents import Layout
-from bertlite.corpus.store import DocumentSet, TokenStore, build_store, prefetch
+from bertlite.corpus.prefetch import prefetch
+from bertlite.corpus.store import DocumentSet, TokenStore
+from bertlite.corpus.store_builder import build_store
 from bertlite.errors import InputError
 
 LAYOUT = Layout(language="en")

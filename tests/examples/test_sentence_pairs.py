@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertlite.corpus.documents import Layout
-from bertlite.corpus.store import DocumentSet, build_store
+from bertlite.corpus.store import DocumentSet
+from bertlite.corpus.store_builder import build_store
 from bertlite.draws import Purpose, stream
 from bertlite.errors import InputError
 from bertlite.examples.example import IS_NEXT, IS_RANDOM

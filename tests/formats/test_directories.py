@@ -8,8 +8,16 @@ import torch
 
 from bertlite.corpus.tokenizer import TokenizerSettings, train_wordpiece
 from bertlite.errors import InputError
-from bertlite.formats.huggingface import (dump_labels, load_model, load_weights, read_config, read_labels, read_tokenizer,
-                                          read_weights, write_model)
+from bertlite.formats.huggingface import (
+    dump_labels,
+    load_model,
+    load_weights,
+    read_config,
+    read_labels,
+    read_tokenizer,
+    read_weights,
+    write_model,
+)
 from bertlite.formats.sentence_transformers import read_sentence_model, write_sentence_model
 from bertlite.model.config import ModelConfig
 from bertlite.objectives.pretraining import BertForPretraining

@@ -6,8 +6,8 @@ import torch
 
 from bertlite.corpus.store import DocumentSet
 from bertlite.examples.example import Place
-from bertlite.inputs.item_loader import ItemLoader
 from bertlite.inputs.batch import plain_sequence
+from bertlite.inputs.item_loader import ItemLoader
 from bertlite.inputs.loader import Cut, Position, make_loader
 from bertlite.inputs.masking import MaskingSettings
 

@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import nn
 
+from bertlite.errors import InputError
 from bertlite.training.optimizer import OptimizerSettings, make_optimizer, optimizer_tensors, restore_optimizer
 from bertlite.training.presets import Phase, parse_phases, phase_ends
 from bertlite.training.schedule import LinearSchedule
-from bertlite.errors import InputError
 
 
 def trained(correct, steps=5):

@@ -1,0 +1,87 @@
+"""The settings of `bertlite finetune`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+from bertlite.errors import InputError
+from bertlite.runs.settings import PLAIN, LimitSettings, Rows, SavingSettings
+from bertlite.tasks.classification_metrics import check_selectable
+from bertlite.tasks.readers import Columns
+from bertlite.training.hardware import HardwareSettings
+from bertlite.training.optimizer import OptimizerSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionSettings:
+    """Which checkpoint is the best, and when to stop looking."""
+
+    metric: str = "accuracy"
+    """accuracy, macro_f1, weighted_f1, matthews or loss, on the validation rows."""
+    patience: int | None = None
+    """Stop after this many evaluations without a better one."""
+
+    def __post_init__(self) -> None:
+        check_selectable(self.metric)
+        if self.patience is not None and self.patience < 1:
+            raise InputError(f"--selection.patience must be at least 1; got {self.patience}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneSettings:
+    """Course of the training."""
+
+    max_length: int | None = None
+    """Tokens a text; the model's limit when not given."""
+    batch_size: int = 32
+    """Texts a step, over all processes."""
+    micro_batch_size: int | None = None
+    """Rows at once on one device; the whole batch when not given."""
+    learning_rate: float | None = None
+    """When not given 5e-5 for a hidden size of 768, more for smaller ones."""
+    warmup_share: float = 0.1
+    """Share of the steps over which the learning rate rises."""
+    dropout: float | None = None
+    """The model's own when not given."""
+    held_out: float = 0.1
+    """Share of each label's rows kept for validation, when --validation is not given."""
+
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "micro_batch_size", "learning_rate"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise InputError(f"--{name.replace('_', '-')} must be positive; got {value}")
+        if not 0 < self.held_out < 1:
+            raise InputError(f"--held-out must be between 0 and 1; got {self.held_out}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinetuneRun:
+    """Fine-tune a BERT to classify texts or pairs of texts."""
+
+    out: Path
+    """Folder of the run, which is a model directory."""
+    model: Path | None = None
+    """Model directory to start from."""
+    train: Rows = None
+    """Labelled rows: a csv, tsv, jsonl or parquet file; in Python also rows."""
+    validation: Rows = None
+    """Rows to choose the best checkpoint by; without them a tenth of the training rows."""
+    seeds: tuple[int, ...] = (0,)
+    """One training a seed; with several, mean and deviation of the figures."""
+    resume: bool = False
+    """Go on with the run in --out."""
+    overwrite: bool = False
+    """Replace the run in --out."""
+    quiet: bool = False
+    """Say nothing but errors."""
+    columns: Annotated[Columns, PLAIN] = field(default_factory=Columns)
+    tune: Annotated[TuneSettings, PLAIN] = field(default_factory=TuneSettings)
+    limits: Annotated[LimitSettings, PLAIN] = field(default_factory=LimitSettings)
+    saving: Annotated[SavingSettings, PLAIN] = field(default_factory=SavingSettings)
+    hardware: Annotated[HardwareSettings, PLAIN] = field(default_factory=HardwareSettings)
+    selection: SelectionSettings = field(default_factory=SelectionSettings)
+    # Zhang et al. 2021, "Revisiting few-sample BERT fine-tuning", sec. 4: without the correction small sets fail.
+    optimizer: OptimizerSettings = field(default_factory=lambda: OptimizerSettings(bias_correction=True))
