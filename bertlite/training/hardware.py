@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 import torch
 from accelerate import Accelerator
+from accelerate.state import AcceleratorState
 
 from bertlite.errors import InputError
 
 Precision = Literal["auto", "fp32", "bf16"]
-BF16_GAIN = 1.5  # bf16 is chosen where its products are this much faster
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class HardwareSettings:
     device: str = "auto"
     """auto, cpu, cuda, cuda:1 or mps."""
     precision: Precision = "auto"
-    """auto measures which is faster, fp32, or bf16 (weights stay fp32)."""
+    """auto (bf16 where the device has instructions for it), fp32, or bf16; weights stay fp32."""
     threads: int | None = None
     """CPU threads; those the machine has when not given."""
 
@@ -76,14 +76,13 @@ def start(settings: HardwareSettings) -> tuple[Accelerator, Hardware]:
     device = choose_device(settings)
     if device.type == "cuda" and device.index is not None:
         os.environ["ACCELERATE_TORCH_DEVICE"] = str(device)
-    peaks = {"fp32": matmul_flops(device, torch.float32)}
-    if settings.precision != "fp32" and device.type != "mps":
-        peaks["bf16"] = matmul_flops(device, torch.bfloat16)
-    precision = settings.precision
+    precision: str = settings.precision
     if precision == "auto":
-        precision = "bf16" if peaks.get("bf16", 0.0) >= BF16_GAIN * peaks["fp32"] else "fp32"
+        precision = "bf16" if has_fast_bf16(device) else "fp32"
     elif precision == "bf16" and device.type == "mps":
         raise InputError("--precision bf16 is not supported on mps", remedy="--precision fp32")
+    # Accelerate keeps its state for the whole process; a second run in it may choose another device or precision.
+    AcceleratorState._reset_state(True)
     accelerator = Accelerator(cpu=device.type == "cpu", mixed_precision="bf16" if precision == "bf16" else "no")
     hardware = Hardware(
         device=accelerator.device.type,
@@ -91,9 +90,19 @@ def start(settings: HardwareSettings) -> tuple[Accelerator, Hardware]:
         precision=precision,
         threads=torch.get_num_threads(),
         processes=accelerator.num_processes,
-        peak_flops=peaks[precision] * accelerator.num_processes,
+        peak_flops=matmul_flops(device, torch.bfloat16 if precision == "bf16" else torch.float32) * accelerator.num_processes,
     )
     return accelerator, hardware
+
+
+def has_fast_bf16(device: torch.device) -> bool:
+    """Return whether the device has instructions for bf16 products; without them bf16 is slower than fp32 by far."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    if device.type == "cpu" and hasattr(torch.cpu, "get_capabilities"):
+        capabilities = torch.cpu.get_capabilities()
+        return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
+    return False
 
 
 def matmul_flops(device: torch.device, dtype: torch.dtype, *, seconds: float = 0.2) -> float:

@@ -1,0 +1,32 @@
+"""Every recipe says what it is, and runs with --smoke where its data is at hand."""
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RECIPES = Path(__file__).resolve().parents[1] / "recipes"
+NEEDS = {"wikipedia": ["--data", "raw-en-wikipedia"], "chinese": ["--data", "raw-zh-wikipedia"],
+         "finetune_minilm": ["--polarity", "cls-en-sentence-polarity", "--banking", "cls-en-banking77"]}
+
+
+@pytest.mark.parametrize("path", sorted(RECIPES.glob("*.py")), ids=lambda p: p.stem)
+def test_a_recipe_says_its_command(path):
+    header = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    assert f"python recipes/{path.name}" in header and "recipes/README.md" in header
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(path.stem for path in RECIPES.glob("*.py")))
+def test_a_recipe_runs(name, tmp_path, request):
+    arguments = list(NEEDS.get(name, []))
+    if arguments:
+        shared = request.getfixturevalue("shared")
+        arguments = [str(shared / a) if not a.startswith("--") else a for a in arguments]
+    command = [sys.executable, str(RECIPES / f"{name}.py"), "--out", str(tmp_path / "out"), "--smoke", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=os.environ | {"HF_HUB_OFFLINE": "1"})
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.strip()
