@@ -17,9 +17,7 @@ def test_the_example_runs(tmp_path, monkeypatch, corpus, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "corpus.txt").write_bytes(corpus.read_bytes())
     code = compile(example[1], "README.md", "exec")
-    import builtins
-
-    getattr(builtins, "exec")(code, {})
+    exec(code, {})
     assert "(2, 128)" in capsys.readouterr().out
 
 

@@ -71,17 +71,22 @@ def finetune(**settings: Any) -> Path:
 
 
 def _settings(given: dict[str, Any]) -> tuple[FinetuneRun, bool]:
-    run = build(FinetuneRun, given)
-    if run.resume and (run.out / "run.json").exists():
+    """Return the settings to run with, and whether they go on with a run that is there."""
+    # Rows given in Python are no setting: they are not written down, and not compared on a resume.
+    rows = {name: given[name] for name in ("train", "validation") if not isinstance(given.get(name), (str, Path, type(None)))}
+    run = build(FinetuneRun, {name: value for name, value in given.items() if name not in rows})
+    is_resumed = run.resume and (run.out / "run.json").exists()
+    if is_resumed:
         default = flatten(to_dict(FinetuneRun(out=run.out)))
-        asked = {name: value for name, value in flatten(to_dict(run)).items() if default.get(name) != value or name == "out"}
-        return build(FinetuneRun, merge_for_resume(read_run(run.out)["settings"], asked, CHANGEABLE, where=run.out)), True
+        asked = {name: value for name, value in flatten(to_dict(run)).items() if default.get(name) != value}
+        run = build(FinetuneRun, merge_for_resume(read_run(run.out)["settings"], asked, CHANGEABLE, where=run.out))
+    run = dataclasses.replace(run, **rows)
     if run.model is None or run.train is None:
         raise InputError(f"--{'model' if run.model is None else 'train'} is missing",
-                         remedy="give --model DIR --train FILE --out DIR")
-    if not run.seeds:
-        raise InputError("--seeds is empty", remedy="for example --seeds 1 2 3")
-    return run, False
+                         remedy="give the same rows again" if is_resumed else "give --model DIR --train FILE --out DIR")
+    if not run.seeds or len(set(run.seeds)) < len(run.seeds):
+        raise InputError("--seeds must name different numbers", remedy="for example --seeds 1 2 3")
+    return run, is_resumed
 
 
 class _Finetuning:
@@ -95,6 +100,9 @@ class _Finetuning:
         """Train every seed; the folder's root gets the best one's model."""
         accelerator, hardware = start(self._hardware())
         self.console.say(f"device: {hardware.describe()}")
+        if accelerator.is_main_process:
+            # Before anything else is there: a run killed from here on can be gone on with.
+            write_run(self.run.out, settings=self._asked(), hardware=hardware.to_dict())
         self._read(accelerator)
         seeds, out = self.run.seeds, self.run.out
         if len(seeds) == 1:
@@ -231,14 +239,18 @@ class _Finetuning:
         resolved = {"task": "classification", "labels": self.labels.names, "num_steps": settings.num_steps, "seed": seed,
                     "learning_rate": settings.learning_rate, "max_length": self.max_length,
                     "parameters": sum(p.numel() for p in model.parameters())}
-        asked = {k: v for k, v in to_dict(self.run).items() if k not in ("train", "validation")}
-        sources = {name: value for name, value in (("train", self.run.train), ("validation", self.run.validation))
-                   if isinstance(value, (str, Path)) and Path(value).is_file()}
-        data = {name: [quick_fingerprint(path) | {"sha256": sha256_of(path)}] for name, path in sources.items()}
+        files = {name: value for name, value in (("train", self.run.train), ("validation", self.run.validation))
+                 if isinstance(value, (str, Path)) and Path(value).is_file()}
+        data = {name: [quick_fingerprint(path) | {"sha256": sha256_of(path)}] for name, path in files.items()}
         out.mkdir(parents=True, exist_ok=True)
         for folder in {out, self.run.out}:
-            write_run(folder, settings=asked | {name: str(path) for name, path in sources.items()}, resolved=resolved,
-                      hardware=hardware.to_dict(), data=data)
+            write_run(folder, settings=self._asked(), resolved=resolved, hardware=hardware.to_dict(), data=data)
+
+    def _asked(self) -> dict[str, Any]:
+        """Return the settings as run.json holds them: rows that were given in Python are left out."""
+        rows = {"train": self.run.train, "validation": self.run.validation}
+        names = {name: str(value) if isinstance(value, (str, Path)) else None for name, value in rows.items()}
+        return to_dict(dataclasses.replace(self.run, train=None, validation=None)) | names
 
     def _write(self, folder: Path, model: Classifier) -> None:
         write_model(folder, model, self.config, self.tokenizer, max_length=self.max_length,

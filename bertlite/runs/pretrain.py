@@ -60,6 +60,7 @@ def _settings(given: Mapping[str, Any]) -> tuple[PretrainRun, bool]:
 def _only_given(run: PretrainRun) -> dict[str, Any]:
     """Return, of the settings, those that differ from the defaults: what a resume was given besides --out."""
     default = flatten(to_dict(PretrainRun(out=run.out)))
-    return {name: value for name, value in flatten(to_dict(run)).items() if default.get(name) != value or name == "out"}
+    return {name: value for name, value in flatten(to_dict(run)).items()
+            if default.get(name) != value}
 
 

@@ -79,7 +79,7 @@ class Pretraining:
         (resolved,) = broadcast_object_list([self._resolve(model, accelerator, phases, loaders)])
         if accelerator.is_main_process:
             sources = {"training": training, "validation": validation}
-            write_run(self.run.out, settings=to_dict(self.run), resolved=resolved, hardware=hardware.to_dict(),
+            write_run(self.run.out, resolved=resolved,
                       data={part: documents.store.description["sources"] for part, documents in sources.items() if documents})
         validate = None
         if validation is not None:
@@ -104,6 +104,9 @@ class Pretraining:
             raise InputError(f"--processes {self.run.processes}, but {accelerator.num_processes} run",
                              remedy=f"start them: torchrun --nproc-per-node {self.run.processes} -m bertlite ...")
         self.console.say(f"device: {hardware.describe()}")
+        if accelerator.is_main_process:
+            # Before anything else is there: a run killed from here on can be gone on with.
+            write_run(self.run.out, settings=to_dict(self.run), hardware=hardware.to_dict())
         return accelerator, hardware
 
     def _tokenizer(self, accelerator: Accelerator) -> WordPiece:
@@ -191,8 +194,8 @@ class Pretraining:
             "parameters": sum(p.numel() for p in model.parameters()),
         }
         before = read_run(self.run.out).get("resolved") if self.is_resumed else None
-        if before and read_run(self.run.out)["settings"]["limits"] == to_dict(limits):
-            return before | {"num_steps": before["num_steps"]}
+        if before and before["limits"] == to_dict(limits):
+            return before
         per_step = sum(phase.share * self._seconds(model, accelerator, phase, loader)
                        for phase, loader in zip(phases, loaders, strict=True))
         if limits.max_steps:
@@ -202,7 +205,7 @@ class Pretraining:
         else:
             num_steps = self._steps_for_epochs(limits.epochs or EPOCHS, phases, loaders)
         self._say_plan(resolved, phases, num_steps, per_step)
-        return resolved | {"num_steps": num_steps}
+        return resolved | {"num_steps": num_steps, "limits": to_dict(limits)}
 
     def _say_plan(self, resolved: dict[str, Any], phases: list[Phase], num_steps: int, per_step: float) -> None:
         tokens = sum(phase.share * phase.length * phase.num_sequences for phase in phases) * num_steps

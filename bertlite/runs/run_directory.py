@@ -66,7 +66,7 @@ def merge_for_resume(old: Mapping[str, Any], given: Mapping[str, Any], changeabl
     flat_given = flatten(given)
     merged = flatten(old)
     for name, (before, now) in differences(flatten(old), merged | flat_given).items():
-        if name not in allowed and name != "out":  # a run may have been moved
+        if name not in allowed and name != "out":  # the folder may have been moved
             raise InputError(f"--{name.replace('_', '-')} was {before!r} when the run began and is {now!r} now", where=where,
                              remedy="leave it out to go on, or begin a new run in another --out")
-    return merged | flat_given
+    return merged | flat_given | {"out": str(where)}

@@ -98,6 +98,20 @@ def test_a_setting_that_differs_is_refused_by_name(whole, change, words):
         pretrain(out=whole, resume=True, **change)
 
 
+def test_a_run_killed_before_its_first_checkpoint_is_gone_on_with(whole, corpus, tmp_path, monkeypatch):
+    from bertlite.runs import pretraining
+
+    def killed(*_):
+        raise RuntimeError
+
+    out = tmp_path / "run"
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError):
+        patch.setattr(pretraining, "open_corpus", killed)
+        pretrain(corpus=corpus, out=out, max_steps=20, save_steps=5, eval_steps=10, keep=0, **SMALL)
+    pretrain(out=out, resume=True)
+    assert sha(out) == sha(whole)
+
+
 def test_what_may_change_on_resume_may(whole, tmp_path):
     import shutil
 

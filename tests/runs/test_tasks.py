@@ -78,6 +78,17 @@ def test_a_stopped_fine_tuning_goes_on_to_the_same_bits(model, table, tmp_path):
     assert sha(finetune(out=tmp_path / "stopped", resume=True)) == sha(whole)
 
 
+def test_rows_given_in_python_are_given_again(model, tmp_path):
+    settings = dict(model=model, max_steps=10, eval_steps=2, **SETTINGS)
+    with pytest.MonkeyPatch.context() as patch:
+        stop_after(patch, 5)
+        with pytest.raises(Stopped):
+            finetune(out=tmp_path / "run", train=ROWS, **settings)
+    with pytest.raises(InputError, match="give the same rows again"):
+        finetune(out=tmp_path / "run", resume=True)
+    assert finetune(out=tmp_path / "run", train=ROWS, resume=True) == tmp_path / "run"
+
+
 def test_pairs_have_two_segments(model, tmp_path):
     rows = [{"a": "the fox", "b": f"ran {i}", "same": str(i % 2)} for i in range(20)]
     out = finetune(model=model, train=rows, text_column="a", pair_column="b", label_column="same", out=tmp_path / "run", max_steps=2, **SETTINGS)
