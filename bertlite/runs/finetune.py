@@ -105,17 +105,15 @@ class _Finetuning:
             write_run(self.run.out, settings=self._asked(), hardware=hardware.to_dict())
         self._read(accelerator)
         seeds, out = self.run.seeds, self.run.out
-        if len(seeds) == 1:
-            results = self._one(out, seeds[0], accelerator, hardware)
-        else:
-            trials = []
-            for seed in seeds:
-                folder = out / f"seed-{seed}"
-                done = folder / "results.json"
-                trials.append(read_json(done) if self.is_resumed and done.exists()
-                              else self._one(folder, seed, accelerator, hardware))
-            results = self._several(trials)
+        folders = [out] if len(seeds) == 1 else [out / f"seed-{seed}" for seed in seeds]
+        trials = []
+        for seed, folder in zip(seeds, folders, strict=True):
+            done = folder / "results.json"
+            trials.append(read_json(done) if self.is_resumed and done.exists() else self._one(folder, seed, accelerator, hardware))
+        results = trials[0] if len(seeds) == 1 else self._several(trials)
         if accelerator.is_main_process:
+            if len(seeds) > 1:
+                self._copy_best(results["best_seed"])
             write_json(out / "results.json", results)
             write_report(out)
             write_card(out)
@@ -260,14 +258,17 @@ class _Finetuning:
                                               "max_length": self.max_length})
 
     def _several(self, trials: list[dict[str, Any]]) -> dict[str, Any]:
-        """Join the seeds' results; copy the best seed's model to the root."""
+        """Join the seeds' results: the best one's own, every seed's figures, mean and deviation."""
         metric = self.run.selection.metric
         best = max(trials, key=lambda t: -t["metrics"]["loss"] if metric == "loss" else t["metrics"][metric])
-        model = Classifier(self.config, len(self.labels))
-        load_weights(model, read_weights(self.run.out / f"seed-{best['seed']}"), where=self.run.out)
-        self._write(self.run.out, model)
         seeds = [{"seed": trial["seed"], "metrics": trial["metrics"]} for trial in trials]
         return best | {"best_seed": best["seed"], "seeds": seeds} | summarise(trials)
+
+    def _copy_best(self, seed: int) -> None:
+        folder = self.run.out / f"seed-{seed}"
+        model = Classifier(self.config, len(self.labels))
+        load_weights(model, read_weights(folder), where=folder)
+        self._write(self.run.out, model)
 
     def _say_results(self, results: dict[str, Any]) -> None:
         if "seeds" in results:

@@ -26,6 +26,7 @@ PACKAGES = ("bertlite", "torch", "tokenizers", "accelerate", "numpy", "safetenso
 def prepare_folder(out: Path, *, overwrite: bool) -> None:
     """Make `out` ready for a new run; raises InputError when something is there and `overwrite` is not given."""
     there = [name for name in OWN_FILES if (out / name).exists() or (out / name).is_symlink()]
+    there += [path.name for path in out.glob("seed-*")] if there else []
     if out.exists() and not out.is_dir():
         raise InputError("--out is a file, not a folder", where=out)
     if out.exists() and not there and any(p.name != ".lock" for p in out.iterdir()):
