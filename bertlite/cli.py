@@ -51,6 +51,9 @@ bertlite VERB --help lists a verb's flags."""
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit with its code."""
+    for channel in (sys.stdin, sys.stdout, sys.stderr):
+        if hasattr(channel, "reconfigure"):  # on Windows they are in the locale's code page
+            channel.reconfigure(encoding="utf-8")
     sys.exit(run(list(sys.argv[1:] if arguments is None else arguments)))
 
 
@@ -112,6 +115,8 @@ def parse(verb: str, kind: type, arguments: list[str]) -> dict[str, Any] | None:
     try:
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(shown):
             parsed = tyro.cli(kind, prog=f"bertlite {verb}", args=arguments, default=default)  # type: ignore[call-overload]
+    except InputError:
+        raise
     except SystemExit as end:
         if end.code in (0, None):
             print(_without_none(shown.getvalue()), end="")
@@ -122,6 +127,8 @@ def parse(verb: str, kind: type, arguments: list[str]) -> dict[str, Any] | None:
 
 def _take_config(arguments: list[str]) -> tuple[list[str], str | None]:
     """Take `--config FILE` out of the arguments."""
+    if arguments and arguments[-1] == "--config":
+        raise InputError("--config names no file")
     for index, argument in enumerate(arguments):
         if argument == "--config" and index + 1 < len(arguments):
             return arguments[:index] + arguments[index + 2 :], arguments[index + 1]
@@ -154,8 +161,15 @@ def _without_none(text: str) -> str:
 
 
 def _plain(box: str) -> str:
-    """Return tyro's boxed message as one sentence."""
+    """Return the message of tyro's box as one sentence: what stands before its first rule, without title and box."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", box)
-    lines = [line.strip("│╭╮╰╯─ \t") for line in text.splitlines()]
-    words = " ".join(line for line in lines if line and not line.startswith("For full helptext"))
-    return words.removeprefix("Parsing error ").removeprefix("Required options ").strip() or "the arguments were not understood"
+    # Where the terminal's encoding is not known, the box is drawn in ASCII.
+    lines = [line.strip("│| \t") for line in text.splitlines()[1:]]
+    end = next((number for number, line in enumerate(lines) if re.fullmatch(r"[─╰╯+-]+", line)), len(lines))
+    words = [line for line in lines[:end] if line]
+    if words and words[0].startswith("Missing from"):
+        flags = [re.split(r"[ /]", line)[0] for line in words if line.startswith("--")]
+        return f"{' and '.join(flags) or words[1]} must be given"
+    message = re.sub(r", 'None'|'None', ", "", " ".join(words)).removesuffix(".")
+    wrapped = re.search(r"Error parsing \w+: (--.*)", message)  # a check of our own inside tyro's words
+    return wrapped[1] if wrapped else message or "the arguments were not understood"

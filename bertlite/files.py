@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from bertlite.errors import InputError
 def atomic_path(path: str | Path) -> Iterator[Path]:
     """Yield a path beside `path` to write to; on leaving without error it is synced and takes `path`'s place."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    check_writable(path)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         yield partial
@@ -55,6 +56,19 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
         shutil.rmtree(partial, ignore_errors=True)
 
 
+def check_writable(path: str | Path) -> None:
+    """Make the folder a file is to be in; raises InputError where the file cannot be written."""
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot be written ({error.strerror})", where=path) from None
+    if not path.name or path.is_dir():
+        raise InputError("is a folder, not a file", where=path)
+    if not os.access(path.parent, os.W_OK):
+        raise InputError("the folder cannot be written to", where=path.parent)
+
+
 def write_json(path: str | Path, value: Any) -> None:
     """Write `value` as indented JSON, atomically."""
     with atomic_path(path) as partial:
@@ -68,15 +82,28 @@ def read_json(path: str | Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError("there is no such file", where=path) from None
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror})", where=path) from None
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise InputError(f"not valid JSON ({error})", where=path, line=getattr(error, "lineno", None)) from None
+
+
+def read_object(path: str | Path) -> dict[str, Any]:
+    """Read a JSON file that must hold an object; raises InputError when it does not."""
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise InputError(f"must hold a JSON object, not a {type(value).__name__}", where=path)
+    return value
 
 
 @contextlib.contextmanager
 def folder_lock(folder: str | Path) -> Iterator[None]:
     """Hold `folder` for one writer; the operating system frees it when the holder dies. Raises InputError if held."""
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot be made a folder ({error.strerror})", where=folder) from None
     with open(folder / ".lock", "a", encoding="utf-8") as handle:
         if not _try_lock(handle):
             raise InputError("another run is writing here", where=folder, remedy="wait for it, or choose another --out")
@@ -85,8 +112,8 @@ def folder_lock(folder: str | Path) -> Iterator[None]:
 
 def remove_partials(folder: str | Path) -> None:
     """Remove what an interrupted `atomic_path` or `atomic_folder` left in `folder` (call it holding the lock)."""
-    for pattern in (".*.partial", ".*.old"):
-        for path in Path(folder).glob(pattern):
+    for path in Path(folder).glob(".*"):
+        if re.fullmatch(r"\..+\.\d+\.(partial|old)", path.name):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 

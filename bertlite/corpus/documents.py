@@ -14,6 +14,7 @@ from typing import Literal
 
 from bertlite.corpus.rows import (
     Row,
+    check_characters,
     csv_rows,
     dataset_rows,
     is_saved_dataset,
@@ -46,11 +47,9 @@ class Layout:
 
 @dataclass(frozen=True)
 class Document:
-    """One document: its lines, where it began, and whether the lines are sentences already."""
+    """One document: its lines, which are paragraphs or sentences as the layout says."""
 
     lines: list[str]
-    source: Path
-    line_number: int
 
 
 def find_sources(patterns: Iterable[str | Path]) -> list[Path]:
@@ -72,6 +71,9 @@ def _sources_of(pattern: str) -> list[Path]:
     if path.is_dir():
         if is_saved_dataset(path):
             return [path]
+        for name, kind in (("store.json", "a token store"), ("run.json", "the folder of a run")):
+            if (path / name).exists():
+                raise InputError(f"is {kind}, not text", where=path)
         found = sorted(p for p in path.rglob("*") if p.is_file() and kind_of(p) in TEXT_KINDS)
         if not found:
             raise InputError(f"the folder holds no {', '.join(TEXT_KINDS)} file (or .gz of one)", where=path)
@@ -109,23 +111,22 @@ def read_documents(source: Path, layout: Layout) -> Iterator[Document]:
 
 
 def _read_text(source: Path, layout: Layout) -> Iterator[Document]:
-    begin, blocks, block = 1, [], []  # type: int, list[list[str]], list[str]
-    for number, line in text_lines(source, layout.encoding):
+    blocks: list[list[str]] = []
+    block: list[str] = []
+    for _, line in text_lines(source, layout.encoding):
         if line.strip():
-            if not blocks and not block:
-                begin = number
             block.append(line)
             continue
         if block:
             blocks.append(block)
             block = []
         if layout.document == "blank-line" and blocks:
-            yield Document(_join(blocks, layout), source, begin)
+            yield Document(_join(blocks, layout))
             blocks = []
     if block:
         blocks.append(block)
     if blocks:
-        yield Document(_join(blocks, layout), source, begin)
+        yield Document(_join(blocks, layout))
 
 
 def _join(blocks: list[list[str]], layout: Layout) -> list[str]:
@@ -162,11 +163,10 @@ def _read_rows(rows: Iterator[tuple[int, Row]], source: Path, layout: Layout) ->
         if not isinstance(text, str):
             raise InputError(f"the column {layout.text_column!r} holds {type(text).__name__}, not text", where=source,
                              line=number)
-        if "\0" in text:
-            raise InputError("the text holds a NUL character", where=source, line=number)
+        check_characters(text, source, number)
         lines = [line for line in text.splitlines() if line.strip()]
         if lines:
-            yield Document([_unwrap(lines)] if layout.line == "wrapped" else lines, source, number)
+            yield Document([_unwrap(lines)] if layout.line == "wrapped" else lines)
 
 
 def document_sentences(document: Document, layout: Layout, language: str) -> list[str]:

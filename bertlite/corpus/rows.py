@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,6 +47,26 @@ def text_lines(source: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str
             yield number, line.rstrip("\n")
 
 
+def decoded_lines(stream: IO[bytes], encoding: str, where: str) -> Iterator[tuple[int, str]]:
+    """Yield (line number from 1, line without its end) of a stream of bytes; raises InputError naming the line."""
+    for number, raw in enumerate(stream, start=1):
+        try:
+            line = raw.decode(encoding).removeprefix("\ufeff")
+        except (UnicodeError, LookupError) as error:
+            raise InputError(f"the text is not {encoding} ({error})", where=where, line=number,
+                             remedy="give its --encoding, such as latin-1 or cp1252") from None
+        check_characters(line, where, number)
+        yield number, line.rstrip("\r\n")
+
+
+def check_characters(text: str, where: str | Path, line: int) -> None:
+    """Raise InputError for a NUL character, or half of a character (a lone surrogate, as cut-off JSON has)."""
+    if "\0" in text:
+        raise InputError("the text holds a NUL character", where=where, line=line)
+    if not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text):
+        raise InputError("the text holds half of a character (a lone surrogate)", where=where, line=line)
+
+
 def _open_text(source: Path, encoding: str) -> IO[str]:
     name = "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
     if source.suffix == ".gz":
@@ -64,7 +85,7 @@ def _reading_errors(source: Path, encoding: str, line_number: Callable[[], int])
                          remedy="give its --encoding, such as latin-1 or cp1252") from None
     except LookupError:
         raise InputError(f"--encoding {encoding!r} is not a known encoding", remedy="try utf-8 or latin-1") from None
-    except (gzip.BadGzipFile, EOFError) as error:
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise InputError(f"not a whole gzip file ({error})", where=source) from None
     except OSError as error:
         raise InputError(f"cannot be read ({error.strerror})", where=source) from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -43,10 +44,11 @@ def tokenizer_fingerprint(tokenizer: WordPiece) -> str:
 
 
 def build_store(sources: list[Path], tokenizer: WordPiece, layout: Layout, folder: str | Path, *,
-                say: Callable[[str], None] = lambda _: None) -> TokenStore:
+                may_rebuild: bool = True, say: Callable[[str], None] = lambda _: None) -> TokenStore:
     """Tokenise `sources` into a store at `folder`, or reuse the one there when nothing changed.
 
     `say` gets one line about what was read, reused or rebuilt, and about a layout that looks wrong.
+    Raises InputError for text that cannot be read, or when something changed and not `may_rebuild`.
     """
     folder, language = Path(folder), layout.language or "en"
     check_language(language)
@@ -61,22 +63,36 @@ def build_store(sources: list[Path], tokenizer: WordPiece, layout: Layout, folde
                 store = TokenStore(folder)
                 say(f"corpus as before: {len(sources):,} files, {store.counts.describe()}")
                 return store
+            if not may_rebuild:
+                raise InputError(f"the {changed} changed since the run began", where=folder,
+                                 remedy="put the old one back to go on, or begin a new run")
             say(f"the {changed} changed: building the token store again")
-            (folder / "store.json").unlink()
-        for left_over in folder.glob("shard-*"):
-            shutil.rmtree(left_over)
         if layout.language is None and layout.line != "sentence":
             say("sentences are split as English; another language: --language")
-        builder = _Builder(folder, tokenizer)
+        # Built beside the old store, which stays whole until the new one is.
+        building = folder / f".building.{os.getpid()}.partial"
+        building.mkdir()
+        builder = _Builder(building, tokenizer)
         for batch in prefetch(_batches(sources, layout, language, say), depth=2):
             builder.add(batch)
         description = builder.finish()
         for source in fingerprints:
             source["sha256"] = sha256_of(source["path"])
+        _move_in(building, folder)
         write_json(folder / "store.json", wanted | description)
     store = TokenStore(folder)
     say(f"read {len(sources):,} files: {store.counts.describe()}")
     return store
+
+
+def _move_in(building: Path, folder: Path) -> None:
+    (folder / "store.json").unlink(missing_ok=True)  # from here until it is written again, the store is not whole
+    for path in [*folder.glob("shard-*"), folder / "unigram.npy"]:
+        if path.is_dir():
+            shutil.rmtree(path)
+    for path in building.iterdir():
+        os.replace(path, folder / path.name)
+    building.rmdir()
 
 
 def _files(source: Path) -> list[Path]:
@@ -139,7 +155,7 @@ class _Builder:
         self.dtype = "uint16" if tokenizer.vocab_size <= 1 << 16 else "uint32"
         self.counts, self.unigram = Counts(), np.zeros(tokenizer.vocab_size, dtype=np.int64)
         self.shards: list[dict[str, int]] = []
-        self.ids_path = folder / ".ids.partial"
+        self.ids_path = folder / f".ids.{os.getpid()}.partial"
         self.lengths: list[np.ndarray] = []
         self.per_document: list[np.ndarray] = []
 

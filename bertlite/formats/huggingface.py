@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from bertlite.corpus.tokenizer import WordPiece, wordpiece_from_json, wordpiece_from_vocab
 from bertlite.errors import InputError
-from bertlite.files import atomic_path, read_json, write_json
+from bertlite.files import atomic_path, read_object, write_json
 from bertlite.model.bert import Bert
 from bertlite.model.config import ModelConfig
 
@@ -119,7 +119,7 @@ def read_weights(folder: str | Path) -> dict[str, Tensor]:
     if (folder / "model.safetensors").exists():
         files = [folder / "model.safetensors"]
     elif (folder / "model.safetensors.index.json").exists():
-        names = set(read_json(folder / "model.safetensors.index.json").get("weight_map", {}).values())
+        names = set(read_object(folder / "model.safetensors.index.json").get("weight_map", {}).values())
         files = [_inside(folder, name) for name in sorted(names)]
     elif (folder / "pytorch_model.bin").exists():
         return to_our_names(_read_bin(folder / "pytorch_model.bin"))
@@ -188,7 +188,7 @@ def read_config(folder: str | Path) -> tuple[ModelConfig, dict[str, Any]]:
     path = Path(folder) / "config.json"
     if not Path(folder).is_dir() or not path.exists():
         raise InputError("not a model directory (no config.json)", where=folder)
-    raw = read_json(path)
+    raw = read_object(path)
     if raw.get("model_type") != "bert":
         raise InputError(f"the model type {raw.get('model_type')!r} is not supported", where=path, remedy="bert is")
     if raw.get("position_embedding_type", "absolute") != "absolute" or raw.get("is_decoder"):
@@ -244,7 +244,7 @@ def read_tokenizer(folder: str | Path) -> tuple[WordPiece, list[str]]:
     path = Path(folder)
     if path.is_file():
         return (wordpiece_from_json(path) if path.suffix == ".json" else wordpiece_from_vocab(path)), []
-    settings = read_json(path / "tokenizer_config.json") if (path / "tokenizer_config.json").exists() else {}
+    settings = read_object(path / "tokenizer_config.json") if (path / "tokenizer_config.json").exists() else {}
     if (path / "tokenizer.json").exists():
         tokenizer = wordpiece_from_json(path / "tokenizer.json")
         says = settings.get("do_lower_case")
@@ -320,7 +320,10 @@ def check_vocabulary(tokenizer: WordPiece, config: ModelConfig, where: str | Pat
 def read_labels(raw: Mapping[str, Any]) -> list[str]:
     """Return the label names of a config.json in the order of their ids."""
     id2label = raw.get("id2label") or {}
-    return [str(id2label[key]) for key in sorted(id2label, key=int)]
+    try:
+        return [str(id2label[key]) for key in sorted(id2label, key=int)]
+    except (TypeError, ValueError):
+        raise InputError("id2label must name a label for each number", where="config.json") from None
 
 
 def dump_labels(labels: list[str]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bertlite.errors import InputError
-from bertlite.files import read_json, write_json
+from bertlite.files import read_json, read_object, write_json
 
 PoolingMode = Literal["mean", "cls", "max"]
 _KEYS = {"cls": "pooling_mode_cls_token", "mean": "pooling_mode_mean_tokens", "max": "pooling_mode_max_tokens"}
@@ -53,11 +53,11 @@ def read_sentence_model(folder: str | Path) -> SentenceModel:
 
 
 def _read_if_there(path: Path) -> dict[str, Any]:
-    return read_json(path) if path.exists() else {}
+    return read_object(path) if path.exists() else {}
 
 
 def _read_pooling(path: Path) -> PoolingMode:
-    settings = read_json(path)
+    settings = read_object(path)
     new_name = settings.get("pooling_mode")
     modes: list[PoolingMode] = [mode for mode, key in _KEYS.items() if settings.get(key) or new_name == mode]  # type: ignore[misc]
     if len(modes) != 1:

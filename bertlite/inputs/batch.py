@@ -31,7 +31,7 @@ class Batch:
     first_positions: Tensor  # (N,), each sequence's [CLS]
     masked_positions: Tensor  # (M,)
     masked_labels: Tensor  # (M,), -100 in a slot not used
-    sequence_labels: Tensor  # (N,), -100 where there is none; float for regression
+    sequence_labels: Tensor  # (N,), -100 where there is none
     is_full: bool
     """Whether each row is one sequence without padding, so that attention needs no mask."""
     num_tokens: int
@@ -64,7 +64,7 @@ class BatchItem:
     segment_ids: np.ndarray
     masked_positions: np.ndarray
     masked_labels: np.ndarray
-    label: int | float = IGNORED
+    label: int = IGNORED
 
     def __len__(self) -> int:
         return len(self.input_ids)
@@ -73,7 +73,7 @@ class BatchItem:
 _NOTHING = np.zeros(0, dtype=np.int64)
 
 
-def plain_sequence(input_ids: np.ndarray, segment_ids: np.ndarray, label: int | float = IGNORED) -> BatchItem:
+def plain_sequence(input_ids: np.ndarray, segment_ids: np.ndarray, label: int = IGNORED) -> BatchItem:
     """Return a sequence without masked tokens."""
     return BatchItem(input_ids, segment_ids, _NOTHING, _NOTHING, label)
 
@@ -111,7 +111,7 @@ def make_batch(rows: Sequence[Sequence[BatchItem]], *, length: int, pad_id: int,
         first_positions=torch.tensor(first, dtype=torch.int64),
         masked_positions=torch.from_numpy(np.concatenate(positions)),
         masked_labels=torch.from_numpy(np.concatenate(masked_labels)),
-        sequence_labels=torch.tensor(labels),
+        sequence_labels=torch.tensor(labels, dtype=torch.int64),
         is_full=bool((grid["sequence"] == 1).all()),
         num_tokens=int((grid["sequence"] > 0).sum()),
         num_masked=num_masked,

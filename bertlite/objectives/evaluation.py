@@ -49,9 +49,8 @@ def figures(sums: dict[str, dict[str, float]], base: Baselines) -> dict[str, Any
     """Turn summed losses into means and accuracies, beside the baselines."""
     result: dict[str, Any] = {}
     for name, s in sums.items():
-        if s["size"]:
-            result[f"{name}_loss"] = s["loss"] / s["size"]
-            result[f"{name}_accuracy"] = s["correct"] / s["size"]
+        result[f"{name}_loss"] = s["loss"] / s["size"] if s["size"] else math.nan
+        result[f"{name}_accuracy"] = s["correct"] / s["size"] if s["size"] else math.nan
     result["unigram_floor"] = base.unigram_floor
     result["commonest_token_share"] = base.commonest_token_share
     if not math.isnan(base.commoner_pair_share):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +16,7 @@ def line_chart(title: str, unit: str, lines: dict[str, tuple[Sequence[float], Se
     """Draw named (x, y) lines over steps; `levels` are dashed horizontal lines, such as a floor."""
     plt = _pyplot()
     figure, axes = plt.subplots(figsize=(6.2, 3.1))
-    for colour, (name, (x, y)) in zip(COLOURS, lines.items(), strict=False):
+    for colour, (name, (x, y)) in zip(itertools.cycle(COLOURS), lines.items(), strict=False):
         axes.plot(x, y, label=name, color=colour, linewidth=1.4, marker="o" if dots and len(x) < 60 else None, markersize=3)
     for level, (name, value) in enumerate((levels or {}).items()):
         axes.axhline(value, label=name, linestyle="--", linewidth=1, color=COLOURS[-1 - level])

@@ -82,13 +82,16 @@ def _charts(train: list[dict[str, Any]], validation: list[dict[str, Any]]) -> li
     names = sorted({key for entry in train for key in entry if key.endswith("_loss")})
     charts = []
     for name in names:
-        lines = {"training": smoothed(curve(train, name)), "held out": curve(validation, name)}
+        # A fine-tuned model's validation calls its one loss "loss", and its accuracy "accuracy".
+        short = name.replace("classification_", "")
+        lines = {"training": smoothed(curve(train, name)), "held out": curve(validation, short)}
         levels = {}
         if name == "masked_lm_on_mask_loss" and validation:
             levels = {"unigram floor": validation[-1]["unigram_floor"]}
         charts.append(line_chart(_words(name), "nats", {k: v for k, v in lines.items() if v[0]}, levels=levels))
         accuracy = name.replace("_loss", "_accuracy")
-        lines = {"training": smoothed(curve(train, accuracy)), "held out": curve(validation, accuracy)}
+        held_out = curve(validation, accuracy.replace("classification_", ""))
+        lines = {"training": smoothed(curve(train, accuracy)), "held out": held_out}
         if lines["training"][0]:
             charts.append(line_chart(_words(accuracy), "share", {k: v for k, v in lines.items() if v[0]}))
     for name, unit in (("learning_rate", "rate"), ("gradient_norm", "norm"), ("tokens_per_second", "tokens/s")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +13,7 @@ from bertlite.corpus.store_builder import build_store, tokenizer_fingerprint
 from bertlite.corpus.tokenizer import WordPiece
 from bertlite.errors import InputError
 from bertlite.formats.huggingface import read_tokenizer, write_tokenizer
-from bertlite.runs.console import Console
+from bertlite.runs.console import Console, is_main_process
 from bertlite.runs.settings import PLAIN, build
 
 
@@ -51,7 +52,7 @@ def build_corpus(**settings: Any) -> TokenStore:
 
 def _is_of_store(path: Path) -> bool:
     names = ("unigram.npy", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
-    return path.name.startswith((".", "shard-")) or path.name in names
+    return path.name.startswith(".") or re.fullmatch(r"shard-\d{5}", path.name) is not None or path.name in names
 
 
 def is_store(corpus: tuple[Path, ...]) -> bool:
@@ -59,13 +60,16 @@ def is_store(corpus: tuple[Path, ...]) -> bool:
     return len(corpus) == 1 and (corpus[0] / "store.json").exists()
 
 
-def open_corpus(corpus: tuple[Path, ...], tokenizer: WordPiece, layout: Layout, folder: Path, console: Console) -> TokenStore:
-    """Open the store --corpus names, or build one from its files at `folder`.
+def open_corpus(corpus: tuple[Path, ...], tokenizer: WordPiece, layout: Layout, folder: Path, console: Console, *,
+                may_rebuild: bool = True) -> TokenStore:
+    """Open the store --corpus names, or build one from its files at `folder`; of several processes the main one builds.
 
-    Raises InputError when the store was made with another tokenizer.
+    Raises InputError when the store was made with another tokenizer, or the files changed and not `may_rebuild`.
     """
     if not is_store(corpus):
-        return build_store(find_sources(corpus), tokenizer, layout, folder, say=console.say)
+        if not is_main_process():
+            return TokenStore(folder)
+        return build_store(find_sources(corpus), tokenizer, layout, folder, may_rebuild=may_rebuild, say=console.say)
     store = TokenStore(corpus[0])
     if store.tokenizer_fingerprint != tokenizer_fingerprint(tokenizer):
         raise InputError("the token store was made with another tokenizer", where=corpus[0],

@@ -7,7 +7,7 @@ import math
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from bertlite.corpus.documents import Layout, find_sources
 from bertlite.corpus.store import DocumentSet, TokenStore
 from bertlite.corpus.store_builder import build_store
 from bertlite.errors import InputError
+from bertlite.examples.sentence_pairs import check_next_sentences
 from bertlite.formats.huggingface import read_config, read_weights
 from bertlite.inputs.masking import MaskingSettings
 from bertlite.runs.console import Console
@@ -33,14 +34,18 @@ from bertlite.training.hardware import HardwareSettings, start
 class TextSettings:
     """How raw text is read and masked, for a masked LM."""
 
-    line: str = "paragraph"
-    """paragraph, sentence or wrapped: what one line of a text file is."""
-    document: str = "blank-line"
-    """blank-line or file: where a document ends."""
+    line: Literal["paragraph", "sentence", "wrapped"] = "paragraph"
+    """What one line of a text file is."""
+    document: Literal["blank-line", "file"] = "blank-line"
+    """Where a document ends."""
     language: str | None = None
     """ISO 639 code; English when not given."""
     num_sequences: int = 2048
     """At most so many sequences are masked and scored."""
+
+    def __post_init__(self) -> None:
+        if self.num_sequences < 1:
+            raise InputError(f"--num-sequences must be at least 1; got {self.num_sequences}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +75,11 @@ def evaluate(**settings: Any) -> dict[str, Any]:
     next-sentence accuracy, bits a character. Raises InputError for input that cannot be used.
     """
     run = build(EvaluateRun, settings)
-    read_config(run.model)  # says first what is wrong with the folder
+    config, _ = read_config(run.model)
+    if run.batch_size < 1:
+        raise InputError(f"--batch-size must be at least 1; got {run.batch_size}")
+    if run.max_length is not None and not 8 <= run.max_length <= config.max_positions:
+        raise InputError(f"--max-length must be between 8 and the model's {config.max_positions}; got {run.max_length}")
     if "classifier.output.weight" in read_weights(run.model):
         return _evaluate_classifier(run)
     return _evaluate_masked_lm(run)
@@ -92,13 +101,13 @@ def _evaluate_masked_lm(run: EvaluateRun) -> dict[str, Any]:
     model, tokenizer, missing = load_pretraining_model(run.model)
     accelerator, _ = start(HardwareSettings(device=run.device, precision="fp32", threads=run.threads))
     model.to(accelerator.device)
-    layout = Layout(line=run.text.line, document=run.text.document, language=run.text.language,  # type: ignore[arg-type]
+    layout = Layout(line=run.text.line, document=run.text.document, language=run.text.language,
                     text_column=run.columns.text_column, encoding=run.columns.encoding)
     length = min(run.max_length or 128, model.config.max_positions)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         store = build_store(find_sources([run.input]), tokenizer, layout, Path(folder) / "store", say=console.say)
         documents = DocumentSet(store)
-        with_pairs = not any(name.startswith("next_sentence.") for name in missing) and len(documents) > 1
+        with_pairs = not any(name.startswith("next_sentence.") for name in missing) and _has_next_sentences(documents)
         if not with_pairs:
             model.losses = ("masked_lm",)
         counts, source = _training_counts(run.model, documents)
@@ -110,6 +119,14 @@ def _evaluate_masked_lm(run: EvaluateRun) -> dict[str, Any]:
     bits = figures["masked_lm_on_mask_loss"] / math.log(2) * store.counts.tokens / store.counts.characters
     return {"sequences": sequences, "length": length, **figures, "bits_per_character": bits,
             "unigram_counts_from": source, "corpus": dataclasses.asdict(store.counts)}
+
+
+def _has_next_sentences(documents: DocumentSet) -> bool:
+    try:
+        check_next_sentences(documents)
+    except InputError:
+        return False
+    return True
 
 
 def _training_counts(model: Path, documents: DocumentSet) -> tuple[np.ndarray, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import shutil
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from accelerate import Accelerator
+from accelerate.utils import broadcast_object_list
 from torch import nn
 
 from bertlite.config import flatten, to_dict
@@ -34,7 +36,7 @@ from bertlite.report.page import write_report
 from bertlite.runs.console import Console, is_main_process
 from bertlite.runs.finetune_settings import FinetuneRun
 from bertlite.runs.model_card import write_card
-from bertlite.runs.run_directory import merge_for_resume, prepare_folder, read_run, write_run
+from bertlite.runs.run_directory import check_apart, fresh_run, merge_for_resume, read_run, read_run_of, write_run
 from bertlite.runs.settings import build
 from bertlite.runs.training_run import TrainingRun
 from bertlite.tasks.classification import Classifier, classify, details, score
@@ -48,8 +50,7 @@ from bertlite.training.loop import Hooks, LoopSettings
 from bertlite.training.trials import summarise
 
 EPOCHS = 3.0  # Devlin et al. 2019, app. A.3: 2 to 4
-CHANGEABLE = ("limits.max_steps", "limits.epochs", "saving.save_steps", "saving.eval_steps", "saving.keep",
-              "micro_batch_size", "quiet", "resume", "overwrite")
+CHANGEABLE = ("saving.save_steps", "saving.eval_steps", "saving.keep", "tune.micro_batch_size", "quiet", "resume", "overwrite")
 
 
 def finetune(**settings: Any) -> Path:
@@ -64,9 +65,8 @@ def finetune(**settings: Any) -> Path:
         return run.out
     with folder_lock(run.out):
         remove_partials(run.out)
-        if not is_resumed:
-            prepare_folder(run.out, overwrite=run.overwrite)
-        _Finetuning(run, is_resumed).go()
+        with contextlib.nullcontext() if is_resumed else fresh_run(run.out, overwrite=run.overwrite):
+            _Finetuning(run, is_resumed).go()
     return run.out
 
 
@@ -79,13 +79,12 @@ def _settings(given: dict[str, Any]) -> tuple[FinetuneRun, bool]:
     if is_resumed:
         default = flatten(to_dict(FinetuneRun(out=run.out)))
         asked = {name: value for name, value in flatten(to_dict(run)).items() if default.get(name) != value}
-        run = build(FinetuneRun, merge_for_resume(read_run(run.out)["settings"], asked, CHANGEABLE, where=run.out))
+        run = build(FinetuneRun, merge_for_resume(read_run_of(run.out, "finetune")["settings"], asked, CHANGEABLE, where=run.out))
     run = dataclasses.replace(run, **rows)
     if run.model is None or run.train is None:
         raise InputError(f"--{'model' if run.model is None else 'train'} is missing",
                          remedy="give the same rows again" if is_resumed else "give --model DIR --train FILE --out DIR")
-    if not run.seeds or len(set(run.seeds)) < len(run.seeds):
-        raise InputError("--seeds must name different numbers", remedy="for example --seeds 1 2 3")
+    check_apart(run.out, run.model, run.train, run.validation)
     return run, is_resumed
 
 
@@ -102,14 +101,15 @@ class _Finetuning:
         self.console.say(f"device: {hardware.describe()}")
         if accelerator.is_main_process:
             # Before anything else is there: a run killed from here on can be gone on with.
-            write_run(self.run.out, settings=self._asked(), hardware=hardware.to_dict())
+            write_run(self.run.out, verb="finetune", settings=self._asked(), hardware=hardware.to_dict())
         self._read(accelerator)
         seeds, out = self.run.seeds, self.run.out
         folders = [out] if len(seeds) == 1 else [out / f"seed-{seed}" for seed in seeds]
         trials = []
         for seed, folder in zip(seeds, folders, strict=True):
             done = folder / "results.json"
-            trials.append(read_json(done) if self.is_resumed and done.exists() else self._one(folder, seed, accelerator, hardware))
+            is_done = self.is_resumed and done.exists()
+            trials.append(read_json(done) if is_done else self._one(folder, seed, accelerator, hardware))
         results = trials[0] if len(seeds) == 1 else self._several(trials)
         if accelerator.is_main_process:
             if len(seeds) > 1:
@@ -147,7 +147,7 @@ class _Finetuning:
             if accelerator.is_main_process:
                 write_json(run.out / "held_out.json", {"file": rows.where, "lines": validation.lines})
         self.max_length = self._length()
-        encoder = TextEncoder(self.tokenizer, self.max_length)
+        encoder = TextEncoder(self.tokenizer, self.max_length, limit=self.config.max_positions)
         self.training, self.training_ids = self._encode(encoder, training)
         self.validation, self.validation_ids = self._encode(encoder, validation)
         self.console.say(f"{len(training.texts):,} training rows, {len(validation.texts):,} for validation, "
@@ -158,7 +158,9 @@ class _Finetuning:
 
     def _length(self) -> int:
         limit = self.config.max_positions
-        asked = self.run.tune.max_length or read_sentence_model(self.run.model or "").max_length or limit
+        asked = self.run.tune.max_length
+        if asked is None:
+            asked = min(read_sentence_model(self.run.model or "").max_length or limit, limit)
         if not 3 <= asked <= limit:
             raise InputError(f"--max-length must be between 3 and the model's {limit}; got {asked}")
         return asked
@@ -185,7 +187,7 @@ class _Finetuning:
             self._describe(out, model, settings, hardware, seed)
         log = MetricsLog(out / "metrics.jsonl")
         is_resumed = self.is_resumed and (out / "checkpoints").exists()
-        training_run = TrainingRun(out, "finetune", accelerator, hardware, self.console, is_resumed,
+        training_run = TrainingRun(out, f"finetune --out {self.run.out}", accelerator, hardware, self.console, is_resumed,
                                    self.run.saving.keep, lambda folder: self._write(folder, model), root_is_best=True)
         training_run.go(model, settings, self.run.optimizer,
                         lambda prepared: self._hooks(prepared, model, loader, accelerator, log))
@@ -195,12 +197,11 @@ class _Finetuning:
         if accelerator.is_main_process:
             write_json(out / "results.json", results)
             shutil.rmtree(out / "checkpoints", ignore_errors=True)  # the best is at the root
+        accelerator.wait_for_everyone()
         return results
 
     def _loop_settings(self, loader: ItemLoader, seed: int) -> LoopSettings:
         tune, limits, saving = self.run.tune, self.run.limits, self.run.saving
-        if limits.max_minutes:
-            raise InputError("--max-minutes is for pretraining", remedy="use --epochs or --max-steps")
         num_steps = limits.max_steps or max(1, round((limits.epochs or EPOCHS) * loader.steps_per_epoch))
         eval_steps = saving.eval_steps or min(loader.steps_per_epoch, num_steps)
         return LoopSettings(num_steps=num_steps, learning_rate=tune.learning_rate or default_rate(self.config.hidden_size),
@@ -219,7 +220,8 @@ class _Finetuning:
             return prefetch(loader.steps(state.position, cut), depth=2)
 
         def evaluate(step: int) -> dict[str, Any]:
-            figures = score(self._probabilities(model, accelerator), self.validation_ids)
+            # Every process measures; the main one's figures hold for all, so that all choose and stop alike.
+            (figures,) = broadcast_object_list([score(self._probabilities(model, accelerator), self.validation_ids)])
             self.console.say(f"step {step:,}: " + ", ".join(f"{name} {value:.4f}" for name, value in figures.items()))
             return figures | {"selection": -figures["loss"] if metric == "loss" else figures[metric]}
 

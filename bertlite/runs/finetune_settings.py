@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -51,8 +52,12 @@ class TuneSettings:
     def __post_init__(self) -> None:
         for name in ("batch_size", "micro_batch_size", "learning_rate"):
             value = getattr(self, name)
-            if value is not None and value <= 0:
+            if value is not None and not 0 < value < math.inf:
                 raise InputError(f"--{name.replace('_', '-')} must be positive; got {value}")
+        for name in ("dropout", "warmup_share"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < 1:
+                raise InputError(f"--{name.replace('_', '-')} must be at least 0 and below 1; got {value}")
         if not 0 < self.held_out < 1:
             raise InputError(f"--held-out must be between 0 and 1; got {self.held_out}")
 
@@ -85,3 +90,11 @@ class FinetuneRun:
     selection: SelectionSettings = field(default_factory=SelectionSettings)
     # Zhang et al. 2021, "Revisiting few-sample BERT fine-tuning", sec. 4: without the correction small sets fail.
     optimizer: OptimizerSettings = field(default_factory=lambda: OptimizerSettings(bias_correction=True))
+
+    def __post_init__(self) -> None:
+        if self.optimizer.bias_correction is None:
+            object.__setattr__(self, "optimizer", replace(self.optimizer, bias_correction=True))
+        if self.limits.max_minutes:
+            raise InputError("--max-minutes is for pretraining", remedy="use --epochs or --max-steps")
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
+            raise InputError("--seeds must name different numbers from 0", remedy="for example --seeds 1 2 3")

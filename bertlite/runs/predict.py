@@ -73,6 +73,9 @@ def _write_rows(run: PredictRun, predictor: Predictor, table: Table, columns: Co
                        **{f"score_{name}": value for name, value in answer["scores"].items()}}
                 if prefix is None:
                     prefix = "predicted_" if new.keys() & row.keys() else ""
+                taken = {prefix + name for name in new} & row.keys()
+                if taken:
+                    raise InputError(f"a row has a column {sorted(taken)[0]!r}, the first one has not", where=table.where)
                 writer.write(row | {prefix + name: value for name, value in new.items()})
             total += len(rows)
     return total
@@ -81,5 +84,5 @@ def _write_rows(run: PredictRun, predictor: Predictor, table: Table, columns: Co
 def columns_as_trained(given: Columns, trained: dict[str, Any]) -> Columns:
     """Return the columns to read: what was given, and for the rest what the model was trained with."""
     defaults, asked = to_dict(Columns()), to_dict(given)
-    known = {name: value for name, value in trained.items() if name in defaults}
+    known = {name: value for name, value in trained.items() if name in ("text_column", "pair_column", "label_column")}
     return from_dict(Columns, defaults | known | {name: value for name, value in asked.items() if value != defaults[name]})

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from bertlite.config import flatten, to_dict
+from bertlite.corpus.documents import Layout
+from bertlite.corpus.tokenizer import TokenizerSettings
 from bertlite.errors import InputError
 from bertlite.files import folder_lock, remove_partials
 from bertlite.runs.console import Console, is_main_process
+from bertlite.runs.corpus import is_store
 from bertlite.runs.pretrain_settings import PretrainRun
 from bertlite.runs.pretraining import Pretraining
-from bertlite.runs.run_directory import merge_for_resume, prepare_folder, read_run
+from bertlite.runs.run_directory import check_apart, fresh_run, merge_for_resume, read_run_of
 from bertlite.runs.settings import build
 
 # What a resumed run may set anew.
 CHANGEABLE = ("limits.max_steps", "limits.max_minutes", "limits.epochs", "saving.save_steps", "saving.eval_steps",
-              "saving.keep", "micro_batch_size", "processes", "quiet", "resume", "overwrite")
+              "saving.keep", "train.micro_batch_size", "processes", "quiet", "resume", "overwrite")
 
 
 def pretrain(**settings: Any) -> Path:
@@ -33,9 +37,8 @@ def pretrain(**settings: Any) -> Path:
     with folder_lock(run.out):
         remove_partials(run.out)
         remove_partials(run.out / "checkpoints")
-        if not is_resumed:
-            prepare_folder(run.out, overwrite=run.overwrite)
-        Pretraining(run, is_resumed).go()
+        with contextlib.nullcontext() if is_resumed else fresh_run(run.out, overwrite=run.overwrite):
+            Pretraining(run, is_resumed).go()
     return run.out
 
 
@@ -44,14 +47,21 @@ def _settings(given: Mapping[str, Any]) -> tuple[PretrainRun, bool]:
     run = build(PretrainRun, given)
     if run.resume and (run.out / "run.json").exists():
         asked = _only_given(run)
-        old = read_run(run.out)["settings"]
+        old = read_run_of(run.out, "pretrain")["settings"]
         return build(PretrainRun, merge_for_resume(old, asked, CHANGEABLE, where=run.out)), True
     if run.resume:
         Console(run.quiet).say(f"there is no run in {run.out} yet: beginning one")
     if not run.corpus:
         raise InputError("--corpus is missing", remedy="name text files, folders or globs")
+    check_apart(run.out, *run.corpus, *run.validation, run.model, run.tokenizer)
     if run.model and run.tokenizer:
         raise InputError("--model brings its own tokenizer; leave --tokenizer out")
+    if (run.model or run.tokenizer or is_store(run.corpus)) and run.vocabulary != TokenizerSettings():
+        raise InputError("--vocab-size, --case, --accents and --min-frequency are for a new tokenizer; one is given")
+    if is_store(run.corpus) and not run.validation and run.layout != Layout():
+        raise InputError("--line, --document, --encoding, --language and --text-column are for text; a token store is given")
+    if run.model and (run.train.init_std or run.train.preset):
+        raise InputError("--preset and --init-std are for a new model; --model has its own sizes and weights")
     if run.train.phases and (run.train.max_length or run.train.batch_size):
         raise InputError("--phases names lengths and batches; leave --max-length and --batch-size out")
     return run, False

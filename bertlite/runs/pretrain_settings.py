@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
 from bertlite.corpus.documents import Layout
 from bertlite.corpus.tokenizer import TokenizerSettings
+from bertlite.errors import InputError
 from bertlite.inputs.masking import MaskingSettings
 from bertlite.runs.settings import PLAIN, LimitSettings, SavingSettings
 from bertlite.training.hardware import HardwareSettings
 from bertlite.training.optimizer import OptimizerSettings
+from bertlite.training.presets import parse_phases, preset_named
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +38,24 @@ class TrainSettings:
     warmup_share: float | None = None
     """Share of the steps over which the learning rate rises."""
     held_out: float = 0.02
-    """Share of the documents kept for validation, when --validation is not given."""
+    """Share of the documents kept for validation, when --validation is not given; 0 for no validation."""
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("max_length", "batch_size", "micro_batch_size", "learning_rate", "init_std"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise InputError(f"--{name.replace('_', '-')} must be positive; got {value}")
+        for name in ("dropout", "warmup_share", "held_out"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < 1:
+                raise InputError(f"--{name.replace('_', '-')} must be at least 0 and below 1; got {value}")
+        if self.seed < 0:
+            raise InputError(f"--seed must be at least 0; got {self.seed}")
+        if self.preset is not None:
+            preset_named(self.preset)
+        if self.phases:
+            parse_phases(self.phases)
 
 
 @dataclass(frozen=True, kw_only=True)

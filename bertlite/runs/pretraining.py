@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import torch
 from accelerate import Accelerator
 from accelerate.utils import broadcast_object_list
 from torch import nn
@@ -18,6 +17,7 @@ from bertlite.corpus.prefetch import prefetch
 from bertlite.corpus.store import DocumentSet
 from bertlite.corpus.tokenizer import WordPiece
 from bertlite.errors import InputError
+from bertlite.examples.sentence_pairs import PairPlan
 from bertlite.formats.huggingface import (
     check_vocabulary,
     load_weights,
@@ -47,7 +47,7 @@ from bertlite.training.hardware import Hardware, start
 from bertlite.training.log import MetricsLog
 from bertlite.training.loop import Hooks, LoopSettings
 from bertlite.training.optimizer import OptimizerSettings
-from bertlite.training.presets import Phase, parse_phases, phase_ends, preset_named
+from bertlite.training.presets import Phase, parse_phases, phase_ends, preset_for, preset_named
 from bertlite.training.speed import step_seconds
 
 LEAST_EVERY = 50  # steps between validations and checkpoints, when not given
@@ -83,8 +83,11 @@ class Pretraining:
                       data={part: documents.store.description["sources"] for part, documents in sources.items() if documents})
         validate = None
         if validation is not None:
+            # Made now: what is wrong with the held-out text should be said before the run, not during it.
             validate = Validation(validation, training.unigram_counts(), tokenizer, masking=self.run.masking,
                                   objective=settings.objective)
+            for phase in phases:
+                validate.batches(phase.length)
         self._train(accelerator, hardware, model, tokenizer, phases, loaders, validate, resolved)
         if accelerator.is_main_process:
             write_report(self.run.out)
@@ -104,9 +107,10 @@ class Pretraining:
             raise InputError(f"--processes {self.run.processes}, but {accelerator.num_processes} run",
                              remedy=f"start them: torchrun --nproc-per-node {self.run.processes} -m bertlite ...")
         self.console.say(f"device: {hardware.describe()}")
+        self.device_type = accelerator.device.type
         if accelerator.is_main_process:
             # Before anything else is there: a run killed from here on can be gone on with.
-            write_run(self.run.out, settings=to_dict(self.run), hardware=hardware.to_dict())
+            write_run(self.run.out, verb="pretrain", settings=to_dict(self.run), hardware=hardware.to_dict())
         return accelerator, hardware
 
     def _tokenizer(self, accelerator: Accelerator) -> WordPiece:
@@ -130,11 +134,13 @@ class Pretraining:
     def _documents(self, tokenizer: WordPiece, accelerator: Accelerator) -> tuple[DocumentSet, DocumentSet | None]:
         run, folder = self.run, self.run.out / "store"
         with accelerator.main_process_first():
-            store = open_corpus(run.corpus, tokenizer, run.layout, folder / "training", self.console)
+            store = open_corpus(run.corpus, tokenizer, run.layout, folder / "training", self.console,
+                                may_rebuild=not self.is_resumed)
             if run.masking.whole_word:
                 check_whole_words(store.counts)
             if run.validation:
-                held = open_corpus(run.validation, tokenizer, run.layout, folder / "validation", self.console)
+                held = open_corpus(run.validation, tokenizer, run.layout, folder / "validation", self.console,
+                                   may_rebuild=not self.is_resumed)
                 return DocumentSet(store), DocumentSet(held)
         validation = DocumentSet(store, "validation", run.train.held_out)
         if not len(validation):
@@ -148,8 +154,9 @@ class Pretraining:
         with_nsp = train_settings.objective == "mlm+nsp"
         if run.model:
             config, _ = read_config(run.model)
-            dropout = config.hidden_dropout if train_settings.dropout is None else train_settings.dropout
-            config = dataclasses.replace(config, hidden_dropout=dropout, attention_dropout=dropout)
+            if train_settings.dropout is not None:
+                dropout = train_settings.dropout
+                config = dataclasses.replace(config, hidden_dropout=dropout, attention_dropout=dropout)
             check_vocabulary(tokenizer, config, run.model)
         else:
             config = self._new_config(tokenizer)
@@ -171,7 +178,12 @@ class Pretraining:
         )
 
     def _preset_name(self) -> str:
-        return self.run.train.preset or ("small" if torch.cuda.is_available() else "mini")
+        """Return the preset whose settings hold: the one asked for, that of the model's size, or what suits the device."""
+        if self.is_resumed and "resolved" in read_run(self.run.out):
+            return str(read_run(self.run.out)["resolved"]["preset"])
+        if self.run.model:
+            return preset_for(read_config(self.run.model)[0].hidden_size)
+        return self.run.train.preset or ("small" if self.device_type == "cuda" else "mini")
 
     def _phases(self) -> list[Phase]:
         settings = self.run.train
@@ -194,7 +206,7 @@ class Pretraining:
             "parameters": sum(p.numel() for p in model.parameters()),
         }
         before = read_run(self.run.out).get("resolved") if self.is_resumed else None
-        if before and before["limits"] == to_dict(limits):
+        if before and before.get("limits") == to_dict(limits):
             return before
         per_step = sum(phase.share * self._seconds(model, accelerator, phase, loader)
                        for phase, loader in zip(phases, loaders, strict=True))
@@ -204,16 +216,21 @@ class Pretraining:
             num_steps = max(len(phases), int(limits.max_minutes * 60 / per_step))
         else:
             num_steps = self._steps_for_epochs(limits.epochs or EPOCHS, phases, loaders)
-        self._say_plan(resolved, phases, num_steps, per_step)
+        self._say_plan(resolved, phases, loaders, num_steps, per_step)
         return resolved | {"num_steps": num_steps, "limits": to_dict(limits)}
 
-    def _say_plan(self, resolved: dict[str, Any], phases: list[Phase], num_steps: int, per_step: float) -> None:
+    def _say_plan(self, resolved: dict[str, Any], phases: list[Phase], loaders: list[PretrainingLoader], num_steps: int,
+                  per_step: float) -> None:
         tokens = sum(phase.share * phase.length * phase.num_sequences for phase in phases) * num_steps
         end = time.strftime("%a %H:%M", time.localtime(time.time() + per_step * num_steps))
         self.console.say(f"model: {resolved['preset'] if not self.run.model else self.run.model}, "
                          f"{resolved['parameters'] / 1e6:.1f} M parameters; phases {' '.join(resolved['phases'])}, "
                          f"learning rate {resolved['learning_rate']:g}")
         shorter = "" if self.run.limits.max_minutes else "; shorter: --max-minutes 60; smaller: --preset tiny"
+        for phase, loader in zip(phases, loaders, strict=True):
+            plan = loader.plan(0, 0)
+            if isinstance(plan, PairPlan):
+                self.console.say(f"next-sentence pairs at length {phase.length}: {plan.random_share:.1%} random")
         self.console.say(f"{num_steps:,} steps, up to {tokens / 1e6:,.1f} M tokens to see, "
                          f"{tokens / num_steps / per_step:,.0f} tokens/s: about {duration(per_step * num_steps)}, until {end}"
                          + shorter)
@@ -268,7 +285,7 @@ class Pretraining:
             warmup_share=resolved["warmup_share"], seed=run.train.seed, log_steps=run.saving.log_steps,
             eval_steps=(run.saving.eval_steps or every) if validate else None, save_steps=run.saving.save_steps or every,
         )
-        training_run = TrainingRun(run.out, "pretrain", accelerator, hardware, self.console, self.is_resumed,
+        training_run = TrainingRun(run.out, f"pretrain --out {run.out}", accelerator, hardware, self.console, self.is_resumed,
                                    run.saving.keep, write)
         return training_run.go(model, settings, self._optimizer_settings(), hooks)
 

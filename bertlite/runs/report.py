@@ -8,9 +8,11 @@ from typing import Annotated, Any
 
 import tyro
 
+from bertlite.errors import InputError
 from bertlite.report.comparison import write_comparison
 from bertlite.report.page import write_report
 from bertlite.runs.settings import build
+from bertlite.runs.tables import check_output
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +23,12 @@ class ReportRun:
     """Run directories."""
     output: Path | None = None
     """The page of several runs; comparison.html when not given."""
+    overwrite: bool = False
+    """Replace an output file that is there."""
+
+    def __post_init__(self) -> None:
+        if not self.runs:
+            raise InputError("no run is named", remedy="bertlite report RUN [RUN ...]")
 
 
 def make_report(**settings: Any) -> Path:
@@ -31,4 +39,6 @@ def make_report(**settings: Any) -> Path:
     run = build(ReportRun, settings)
     if len(run.runs) == 1 and run.output is None:
         return write_report(run.runs[0])
-    return write_comparison(run.runs, run.output or Path("comparison.html"))
+    output = run.output or Path("comparison.html")
+    check_output(output, (".html",), overwrite=run.overwrite)
+    return write_comparison(run.runs, output)

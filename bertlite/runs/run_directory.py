@@ -6,15 +6,18 @@ versions and the fingerprints of the data.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
+import os
+import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from bertlite.config import differences, flatten
 from bertlite.errors import InputError
-from bertlite.files import read_json, write_json
+from bertlite.files import read_json, read_object, write_json
 
 # What a run leaves in its folder; --overwrite removes these and nothing else.
 OWN_FILES = ("run.json", "metrics.jsonl", "checkpoints", "store", "report.html", "README.md", "bertlite.json", "config.json",
@@ -23,21 +26,61 @@ OWN_FILES = ("run.json", "metrics.jsonl", "checkpoints", "store", "report.html",
 PACKAGES = ("bertlite", "torch", "tokenizers", "accelerate", "numpy", "safetensors", "sentencex")
 
 
-def prepare_folder(out: Path, *, overwrite: bool) -> None:
-    """Make `out` ready for a new run; raises InputError when something is there and `overwrite` is not given."""
-    there = [name for name in OWN_FILES if (out / name).exists() or (out / name).is_symlink()]
-    there += [path.name for path in out.glob("seed-*")] if there else []
-    if out.exists() and not out.is_dir():
-        raise InputError("--out is a file, not a folder", where=out)
-    if out.exists() and not there and any(p.name != ".lock" for p in out.iterdir()):
+@contextlib.contextmanager
+def fresh_run(out: Path, *, overwrite: bool) -> Iterator[None]:
+    """Make `out` ready for a new run, and put things back as they were if the run cannot begin.
+
+    A run that is there is moved aside; it is gone only when the new one has something to go on from. Raises InputError
+    when something is there and `overwrite` is not given.
+    """
+    there = _check_folder(out, overwrite=overwrite)
+    aside = out / f".run.{os.getpid()}.old"
+    aside.mkdir()
+    for name in there:
+        os.replace(out / name, aside / name)
+    try:
+        yield
+    except BaseException:
+        if not _has_begun(out):
+            for name in _own(out):
+                _remove(out / name)
+            for path in aside.iterdir():
+                os.replace(path, out / path.name)
+        raise
+    finally:
+        shutil.rmtree(aside)
+
+
+def _check_folder(out: Path, *, overwrite: bool) -> list[str]:
+    there = _own(out)
+    if not there and any(p.name != ".lock" for p in out.iterdir()):
         raise InputError("the folder holds other files", where=out, remedy="choose an empty or new --out")
     if there and not overwrite:
         raise InputError(f"there is a run already ({there[0]})", where=out,
                          remedy="--resume to go on, --overwrite to replace it, or another --out")
-    for name in there:
-        path = out / name
-        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-    out.mkdir(parents=True, exist_ok=True)
+    return there
+
+
+def _own(out: Path) -> list[str]:
+    there = [name for name in OWN_FILES if (out / name).exists() or (out / name).is_symlink()]
+    return there + ([path.name for path in out.glob("seed-*")] if there else [])
+
+
+def _has_begun(out: Path) -> bool:
+    signs = ("checkpoints/step-*", "results.json", "seed-*/checkpoints/step-*", "seed-*/results.json")
+    return any(any(out.glob(sign)) for sign in signs)
+
+
+def _remove(path: Path) -> None:
+    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def check_apart(out: Path, *inputs: Any) -> None:
+    """Raise InputError for an input that lies in the folder of the run, which would be moved or written over."""
+    inside = out.resolve()
+    for value in inputs:
+        if isinstance(value, (str, Path)) and inside in (Path(value).resolve(), *Path(value).resolve().parents):
+            raise InputError("is in the folder of the run, --out", where=value, remedy="choose another --out")
 
 
 def write_run(out: Path, **parts: Any) -> None:
@@ -51,9 +94,17 @@ def read_run(out: Path) -> dict[str, Any]:
     """Read run.json; raises InputError when there is none."""
     if not (out / "run.json").exists():
         raise InputError("not a run directory (no run.json)", where=out)
-    run = read_json(out / "run.json")
-    if not isinstance(run, dict) or "settings" not in run:
+    run = read_object(out / "run.json")
+    if not isinstance(run.get("settings"), dict):
         raise InputError("not a run.json (no settings)", where=out / "run.json")
+    return run
+
+
+def read_run_of(out: Path, verb: str) -> dict[str, Any]:
+    """Read the run.json of a run to go on with; raises InputError when another verb began it."""
+    run = read_run(out)
+    if run.get("verb", verb) != verb:
+        raise InputError(f"the run was begun by {run['verb']}", where=out, remedy=f"bertlite {run['verb']} --out {out} --resume")
     return run
 
 
@@ -66,8 +117,11 @@ def merge_for_resume(old: Mapping[str, Any], given: Mapping[str, Any], changeabl
     allowed = set(changeable)
     flat_given = flatten(given)
     merged = flatten(old)
+    if any(name.startswith("limits.") for name in flat_given):  # a new limit stands in the old one's place
+        merged = {name: None if name.startswith("limits.") else value for name, value in merged.items()}
     for name, (before, now) in differences(flatten(old), merged | flat_given).items():
         if name not in allowed and name != "out":  # the folder may have been moved
-            raise InputError(f"--{name.replace('_', '-')} was {before!r} when the run began and is {now!r} now", where=where,
+            flag = re.sub(r"^(train|tune|limits|saving|layout|vocabulary|hardware|columns)\.", "", name).replace("_", "-")
+            raise InputError(f"--{flag} was {before!r} when the run began and is {now!r} now", where=where,
                              remedy="leave it out to go on, or begin a new run in another --out")
     return merged | flat_given | {"out": str(where)}

@@ -82,10 +82,19 @@ def from_config(kind: type[T], config: str, flags: Sequence[str]) -> T:
                 and f.default_factory is dataclasses.MISSING]
     filled = _place(kind, _read_config_file(Path(config)))
     for name in required:
-        flag = f"--{name.replace('_', '-')}"
-        if name not in filled and flag in flags:
-            filled[name] = flags[list(flags).index(flag) + 1]
+        if name not in filled:
+            given = _value_of(f"--{name.replace('_', '-')}", list(flags))
+            filled |= {} if given is None else {name: given}
     return from_dict(kind, filled, where=config)
+
+
+def _value_of(flag: str, flags: list[str]) -> str | None:
+    for number, text in enumerate(flags):
+        if text.startswith(flag + "="):
+            return text.partition("=")[2]
+        if text == flag and number + 1 < len(flags):
+            return flags[number + 1]
+    return None
 
 
 def _read_config_file(path: Path) -> dict[str, Any]:

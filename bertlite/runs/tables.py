@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from bertlite.errors import InputError
-from bertlite.files import atomic_path
+from bertlite.files import atomic_path, check_writable
 
 Row = dict[str, Any]
 PARQUET_ROWS = 4096  # rows a row group
@@ -27,6 +27,14 @@ class Writer(Protocol):
         """Write what is held back."""
 
 
+def check_names(row: Row, names: list[str]) -> None:
+    """Raise InputError for a row whose columns are not those of the first one."""
+    if row.keys() != set(names):
+        different = sorted(str(name) for name in row.keys() ^ set(names))
+        raise InputError(f"the rows have different columns ({', '.join(different[:5])}), so they make no table",
+                         remedy="name a .jsonl output")
+
+
 class CsvWriter:
     """Rows as csv or tsv; the first one names the columns."""
 
@@ -39,7 +47,8 @@ class CsvWriter:
         if self.names is None:
             self.names = list(row)
             self.writer.writerow(self.names)
-        self.writer.writerow(row.values())
+        check_names(row, self.names)
+        self.writer.writerow([row[name] for name in self.names])
 
     def close(self) -> None:
         """Nothing is held back."""
@@ -53,7 +62,8 @@ class JsonlWriter:
 
     def write(self, row: Row) -> None:
         """Write one row."""
-        self.handle.write(json.dumps(row, ensure_ascii=False) + "\n")
+        # Dates and the like, which parquet has and JSON has not, become their text.
+        self.handle.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
 
     def close(self) -> None:
         """Nothing is held back."""
@@ -69,6 +79,8 @@ class ParquetWriter:
 
     def write(self, row: Row) -> None:
         """Write one row, a row group at a time."""
+        if self.rows:
+            check_names(row, list(self.rows[0]))
         self.rows.append(row)
         if len(self.rows) == PARQUET_ROWS:
             self._flush()
@@ -84,7 +96,11 @@ class ParquetWriter:
         import pyarrow.parquet as pq
 
         names = list(self.rows[0]) if self.rows else list(self.vectors)
-        arrays = [self._array(pa, name, [row[name] for row in self.rows]) for name in names]
+        try:
+            arrays = [self._array(pa, name, [row[name] for row in self.rows]) for name in names]
+        except (pa.lib.ArrowInvalid, pa.lib.ArrowTypeError) as error:
+            raise InputError(f"a column holds values of several kinds ({error})", where=self.path,
+                             remedy="name a .jsonl output") from None
         table = pa.Table.from_arrays(arrays, names=names)
         if self.writer is None:
             self.writer = pq.ParquetWriter(self.path, table.schema)
@@ -124,5 +140,6 @@ def check_output(output: Path, suffixes: tuple[str, ...], *, overwrite: bool) ->
     """Raise InputError unless `output` may be written: a suffix that is known, and not there yet."""
     if output.suffix not in suffixes:
         raise InputError(f"--output {output} must end in one of {', '.join(suffixes)}")
+    check_writable(output)
     if output.exists() and not overwrite:
         raise InputError("the file is there already", where=output, remedy="--overwrite replaces it")

@@ -11,6 +11,7 @@ from bertlite.corpus.documents import Layout, document_sentences, find_sources, 
 from bertlite.corpus.sentences import check_language
 from bertlite.corpus.tokenizer import TokenizerSettings, WordPiece, train_wordpiece
 from bertlite.errors import InputError
+from bertlite.files import check_writable
 from bertlite.formats.huggingface import write_tokenizer
 from bertlite.runs.console import Console
 from bertlite.runs.settings import PLAIN, build
@@ -41,6 +42,7 @@ def train_tokenizer(**settings: Any) -> WordPiece:
     console = Console(run.quiet)
     if (run.out / "tokenizer.json").exists() and not run.overwrite:
         raise InputError("there is a tokenizer already", where=run.out, remedy="--overwrite replaces it")
+    check_writable(run.out / "tokenizer.json")
     wordpiece = train_on_corpus(run.corpus, run.layout, run.vocabulary, console)
     run.out.mkdir(parents=True, exist_ok=True)
     write_tokenizer(run.out, wordpiece, max_length=512)

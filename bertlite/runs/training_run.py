@@ -10,7 +10,7 @@ from typing import Any
 from accelerate import Accelerator
 from torch import nn
 
-from bertlite.errors import Stopped
+from bertlite.errors import InputError, Stopped
 from bertlite.formats.huggingface import load_weights, read_weights
 from bertlite.runs.console import Console
 from bertlite.training.checkpoint import TrainingState, checkpoints, load_checkpoint, rotate, save_checkpoint
@@ -25,7 +25,8 @@ class TrainingRun:
     """One run in one folder."""
 
     out: Path
-    verb: str
+    command: str
+    """What goes on with it, `--resume` aside."""
     accelerator: Accelerator
     hardware: Hardware
     console: Console
@@ -50,6 +51,8 @@ class TrainingRun:
         if found:
             state, tensors = load_checkpoint(found[-1])
             restore_optimizer(model, optimizer, tensors)
+        if state.step > settings.num_steps:
+            raise InputError(f"the run has done {state.step:,} steps, more than {settings.num_steps:,}", where=self.out)
         if self.is_resumed:
             self.console.say(f"going on from step {state.step:,} of {settings.num_steps:,}")
         prepared, prepared_optimizer = self.accelerator.prepare(model, optimizer)
@@ -59,10 +62,11 @@ class TrainingRun:
         code = train(prepared, prepared_optimizer, self.accelerator, settings, hooks, state,
                      peak_flops=self.hardware.peak_flops, quiet=self.console.quiet)
         if code:
-            raise Stopped(f"saved step {state.step:,} in {self._path(state.step)}. Go on: bertlite {self.verb} "
-                          f"--out {self.out} --resume", code=code)
+            raise Stopped(f"saved step {state.step:,} in {self._path(state.step)}. Go on: "
+                          f"bertlite {self.command} --resume", code=code)
         if self.root_is_best and state.best_step not in (None, state.step):
             load_weights(model, read_weights(self._path(state.best_step)), where=self._path(state.best_step))
+            self.accelerator.wait_for_everyone()
             if self.accelerator.is_main_process:
                 self.write_model(self.out)
         return state

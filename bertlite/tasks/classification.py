@@ -7,7 +7,6 @@ Shapes: B rows, T tokens, N texts, C labels, D hidden size.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -60,15 +59,14 @@ class Classifier(nn.Module):
 
 @torch.inference_mode()
 def classify(model: Classifier, items: Sequence[BatchItem], *, device: torch.device, pad_id: int, batch_size: int = 32,
-             autocast: AbstractContextManager[Any] | None = None) -> np.ndarray:
+             ) -> np.ndarray:
     """Return the label probabilities of each item, (n, C) float32, in their order."""
     was_training = model.training
     model.eval()
     num_labels = model.classifier.output.out_features
     probabilities = np.empty((len(items), num_labels), dtype=np.float32)
     for numbers, batch in length_batches(items, batch_size=batch_size, pad_id=pad_id):
-        with autocast or nullcontext():
-            logits = model.logits(batch.to(device))
+        logits = model.logits(batch.to(device))
         probabilities[numbers] = logits.float().softmax(-1).cpu().numpy()
     model.train(was_training)
     return probabilities

@@ -54,7 +54,7 @@ class Embedder:
         self.device = device or torch.device("cpu")
         self.encoder, self.tokenizer = encoder.eval().to(self.device), tokenizer
         self.max_length, self.pooling, self.normalize, self.prompt = max_length, pooling, normalize, prompt
-        self.texts = TextEncoder(tokenizer, max_length)
+        self.texts = TextEncoder(tokenizer, max_length, limit=encoder.config.max_positions)
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, *, device: str = "auto", max_length: int | None = None,
@@ -110,7 +110,7 @@ class Embedder:
         punctuation. Tokens beyond the longest length are left out.
         """
         encodings = self.tokenizer.backend.encode_batch(list(texts))
-        self.texts.lengths_before += [len(encoding) for encoding in encodings]
+        self.texts.lengths_before.update(len(encoding) for encoding in encodings)
         items = [self._item(encoding) for encoding in encodings]
         found: list[TokenVectors | None] = [None] * len(items)
         for numbers, batch in length_batches(items, batch_size=batch_size, pad_id=self.tokenizer.pad_id):

@@ -45,11 +45,17 @@ def _is_number(name: str) -> bool:
 
 
 def hold_out(label_ids: Sequence[int], share: float, seed: int) -> np.ndarray:
-    """Return the row numbers to hold out, ascending: `share` of each label's rows, at least one where it has two."""
+    """Return the row numbers to hold out, ascending: `share` of each label's rows, at least one where it has two.
+
+    Raises InputError when no label has two rows.
+    """
     ids = np.asarray(label_ids)
     held = []
     for label in np.unique(ids):
         rows = np.flatnonzero(ids == label)
         count = max(1, round(share * len(rows))) if len(rows) > 1 else 0
         held.append(stream(seed, Purpose.HOLD_OUT, 0, int(label)).permutation(rows)[:count])
-    return np.sort(np.concatenate(held))
+    chosen = np.sort(np.concatenate(held))
+    if not len(chosen):
+        raise InputError("no label has two rows, so none can be held out", remedy="give --validation, or another --label-column")
+    return chosen

@@ -11,7 +11,7 @@ import torch
 
 from bertlite.corpus.tokenizer import WordPiece
 from bertlite.errors import InputError
-from bertlite.files import read_json
+from bertlite.files import read_object
 from bertlite.formats.huggingface import (
     check_vocabulary,
     load_weights,
@@ -35,7 +35,7 @@ class Predictor:
         self.device = device or torch.device("cpu")
         self.model, self.tokenizer, self.labels = model.eval().to(self.device), tokenizer, labels
         self.columns = columns or {}
-        self.texts = TextEncoder(tokenizer, max_length)
+        self.texts = TextEncoder(tokenizer, max_length, limit=model.config.max_positions)
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, *, device: str = "auto", max_length: int | None = None,
@@ -47,13 +47,17 @@ class Predictor:
         state = read_weights(folder)
         if "classifier.output.weight" not in state:
             raise InputError("the model has no classifier", where=folder, remedy="fine-tune it first: bertlite finetune")
+        if raw.get("problem_type") not in (None, "single_label_classification"):
+            raise InputError(f"the problem type {raw['problem_type']!r} is not supported", where=folder)
         labels = read_labels(raw) or [f"LABEL_{i}" for i in range(len(state["classifier.output.weight"]))]
         model = Classifier(config, len(labels))
         model.initialise(seed=0)
         missing = load_weights(model, state, where=folder)
         if missing:
             raise InputError(f"the weights lack {missing[0]}", where=folder)
-        extra = read_json(Path(folder) / "bertlite.json") if (Path(folder) / "bertlite.json").exists() else {}
+        if max_length is not None and not 3 <= max_length <= config.max_positions:
+            raise InputError(f"--max-length must be between 3 and the model's {config.max_positions}; got {max_length}")
+        extra = read_object(Path(folder) / "bertlite.json") if (Path(folder) / "bertlite.json").exists() else {}
         return cls(model, tokenizer, Labels(labels), columns=extra.get("columns"),
                    max_length=min(max_length or extra.get("max_length") or config.max_positions, config.max_positions),
                    device=choose_device(HardwareSettings(device=device, threads=threads)))

@@ -11,8 +11,10 @@ from typing import Any
 
 from bertlite.corpus.rows import (
     Row,
+    check_characters,
     csv_rows,
     dataset_rows,
+    decoded_lines,
     is_saved_dataset,
     json_rows,
     kind_of,
@@ -41,6 +43,12 @@ class Columns:
     """What separates the columns of a csv; found out when not given."""
     encoding: str = "utf-8"
 
+    def __post_init__(self) -> None:
+        if self.delimiter in ("\\t", "tab"):
+            object.__setattr__(self, "delimiter", "\t")
+        if self.delimiter is not None and len(self.delimiter) != 1:
+            raise InputError(f"--delimiter must be one character; got {self.delimiter!r}")
+
 
 @dataclass(frozen=True)
 class Table:
@@ -60,7 +68,7 @@ def open_table(source: Any, columns: Columns) -> Table:
     if not isinstance(source, (str, Path)):
         return Table(_python_rows(source), "the rows given", "")
     if str(source) == "-":
-        return _standard_input()
+        return _standard_input(columns.encoding)
     path = Path(source)
     if path.is_dir() and is_saved_dataset(path):
         return Table(dataset_rows(path), str(path), "")
@@ -80,12 +88,12 @@ def open_table(source: Any, columns: Columns) -> Table:
     return Table(makers[kind](), str(path), kind)
 
 
-def _standard_input() -> Table:
-    lines = ((number, line.rstrip("\r\n")) for number, line in enumerate(sys.stdin, start=1))
+def _standard_input(encoding: str) -> Table:
+    lines = decoded_lines(sys.stdin.buffer, encoding, "standard input")
     first = next(lines, None)
     if first is None:
         return Table(iter(()), "standard input", ".txt")
-    lines = itertools.chain([first], lines)  # type: ignore[assignment]
+    lines = itertools.chain([first], lines)
     if first[1].lstrip().startswith("{"):
         return Table(json_rows(lines, "standard input"), "standard input", ".jsonl")
     return Table(((number, {"text": line}) for number, line in lines), "standard input", ".txt")
@@ -113,7 +121,7 @@ def take_text(row: Row, columns: Columns, where: str, line: int) -> Text:
 def take_label(row: Row, columns: Columns, where: str, line: int) -> str:
     """Return the label of a row by its name; numbers become their text."""
     value = _column(row, columns.label_column, "label", where, line)
-    if value is None or value == "":
+    if value is None or value == "" or value != value:
         raise InputError(f"the column {columns.label_column!r} is empty", where=where, line=line)
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise InputError(f"the label {value!r} is a {type(value).__name__}, not a name", where=where, line=line)
@@ -122,12 +130,13 @@ def take_label(row: Row, columns: Columns, where: str, line: int) -> str:
 
 def _text(row: Row, column: str, flag: str, where: str, line: int) -> str:
     value = _column(row, column, flag, where, line)
-    if value is None:
+    if value is None or value != value:  # None and NaN: how tables say that there is nothing
         return ""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str):
         raise InputError(f"the column {column!r} holds {type(value).__name__}, not text", where=where, line=line)
+    check_characters(value, where, line)
     return value
 
 

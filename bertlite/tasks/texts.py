@@ -5,6 +5,7 @@ A pair is `[CLS] a [SEP] b [SEP]` with segment ids 0 and 1. What is cut is count
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -18,11 +19,11 @@ PADDING_TO_PACK = 0.05  # rows are shared where sorting by length leaves more pa
 
 
 class TextEncoder:
-    """Turns texts into sequences of at most `max_length` tokens, and remembers the lengths before the cut."""
+    """Turns texts into sequences of at most `max_length` tokens (the model takes `limit`); counts the lengths before the cut."""
 
-    def __init__(self, tokenizer: WordPiece, max_length: int):
-        self.tokenizer, self.max_length = tokenizer, max_length
-        self.lengths_before: list[int] = []
+    def __init__(self, tokenizer: WordPiece, max_length: int, *, limit: int):
+        self.tokenizer, self.max_length, self.limit = tokenizer, max_length, limit
+        self.lengths_before: Counter[int] = Counter()
 
     def __call__(self, texts: Sequence[Text], labels: Sequence[int] | None = None) -> list[BatchItem]:
         """Return one sequence a text."""
@@ -30,20 +31,24 @@ class TextEncoder:
         items = []
         for index, encoding in enumerate(encodings):
             ids, segments = np.array(encoding.ids), np.array(encoding.type_ids)
-            self.lengths_before.append(len(ids))
+            self.lengths_before[len(ids)] += 1
             keep = kept_tokens(segments, self.max_length)
             items.append(plain_sequence(ids[keep], segments[keep], -100 if labels is None else labels[index]))
         return items
 
     def report(self) -> str | None:
         """Say how many of the texts so far were cut, or None if none was."""
-        lengths = np.array(self.lengths_before)
-        num_cut = int((lengths > self.max_length).sum())
+        total, num_cut = self.lengths_before.total(), self._longer_than(self.max_length)
         if not num_cut:
             return None
-        doubled = (lengths > 2 * self.max_length).mean()
-        return (f"{num_cut:,} of {len(lengths):,} texts ({num_cut / len(lengths):.1%}) cut at {self.max_length} tokens; "
-                f"--max-length {2 * self.max_length} would cut {doubled:.1%}")
+        line = f"{num_cut:,} of {total:,} texts ({num_cut / total:.1%}) cut at {self.max_length} tokens"
+        longer = min(2 * self.max_length, self.limit)
+        if longer == self.max_length:
+            return line + ", the model's limit"
+        return line + f"; --max-length {longer} would cut {self._longer_than(longer) / total:.1%}"
+
+    def _longer_than(self, length: int) -> int:
+        return sum(count for n, count in self.lengths_before.items() if n > length)
 
 
 def kept_tokens(segments: np.ndarray, max_length: int) -> np.ndarray:

@@ -6,11 +6,13 @@ import os
 import platform
 import time
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from typing import Any, Literal
 
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
+from accelerate.utils import InitProcessGroupKwargs
 
 from bertlite.errors import InputError
 
@@ -74,6 +76,7 @@ def choose_device(settings: HardwareSettings) -> torch.device:
 def start(settings: HardwareSettings) -> tuple[Accelerator, Hardware]:
     """Start Accelerate on the chosen device and measure its peak."""
     device = choose_device(settings)
+    os.environ.pop("ACCELERATE_TORCH_DEVICE", None)
     if device.type == "cuda" and device.index is not None:
         os.environ["ACCELERATE_TORCH_DEVICE"] = str(device)
     precision: str = settings.precision
@@ -83,7 +86,10 @@ def start(settings: HardwareSettings) -> tuple[Accelerator, Hardware]:
         raise InputError("--precision bf16 is not supported on mps", remedy="--precision fp32")
     # Accelerate keeps its state for the whole process; a second run in it may choose another device or precision.
     AcceleratorState._reset_state(True)
-    accelerator = Accelerator(cpu=device.type == "cpu", mixed_precision="bf16" if precision == "bf16" else "no")
+    # The first process may read a large corpus while the others wait.
+    patience = InitProcessGroupKwargs(timeout=timedelta(hours=12))
+    accelerator = Accelerator(cpu=device.type == "cpu", mixed_precision="bf16" if precision == "bf16" else "no",
+                              kwargs_handlers=[patience])
     hardware = Hardware(
         device=accelerator.device.type,
         name=torch.cuda.get_device_name(accelerator.device) if device.type == "cuda" else _processor_name(),
@@ -109,21 +115,25 @@ def matmul_flops(device: torch.device, dtype: torch.dtype, *, seconds: float = 0
     """Return the fastest rate, in operations a second, at which square matrices are multiplied."""
     size = 4096 if device.type == "cuda" else 1024
     a = torch.randn(size, size, device=device).to(dtype)
+    product = a @ a  # the first one warms up
+    wait_for(device)
     best, end = float("inf"), time.perf_counter() + seconds
-    product = a @ a
     while time.perf_counter() < end:
-        _wait(device)
+        wait_for(device)
         begin = time.perf_counter()
         product = a @ a
-        _wait(device)
+        wait_for(device)
         best = min(best, time.perf_counter() - begin)
     del product
     return 2 * size**3 / best
 
 
-def _wait(device: torch.device) -> None:
+def wait_for(device: torch.device) -> None:
+    """Return when the device has done what it was given."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+    elif device.type == "mps":
+        torch.mps.synchronize()
 
 
 def _processor_name() -> str:

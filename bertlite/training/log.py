@@ -40,7 +40,8 @@ class MetricsLog:
                 entry = json.loads(line)
             except json.JSONDecodeError:
                 continue  # cut off by a kill
-            yield line, entry
+            if isinstance(entry, dict) and isinstance(entry.get("step"), int) and "kind" in entry:
+                yield line, entry
 
 
 def _short(value: Any) -> Any:

@@ -131,8 +131,9 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, accelerator: Accel
     Raises InputError at a loss that is not finite.
     """
     schedule = LinearSchedule(settings.num_steps, settings.warmup_share)
-    # What was pending is summed over processes already: one of them takes it up again.
-    meter, clock = Meter(dict(state.pending) if accelerator.is_main_process else {}), time.perf_counter()
+    # What was pending is summed over processes already: one of them takes it up again. Its time is gone, so are its tokens.
+    pending = {name: value for name, value in state.pending.items() if name not in ("tokens", "flops")}
+    meter, clock = Meter(pending if accelerator.is_main_process else {}), time.perf_counter()
     steps = hooks.steps_from(state)
     bar = tqdm(total=settings.num_steps, initial=state.step, unit="step", dynamic_ncols=True, file=sys.stderr,
                disable=quiet or not accelerator.is_main_process or not sys.stderr.isatty())
@@ -154,7 +155,8 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, accelerator: Accel
             done = state.step == settings.num_steps
             if (settings.eval_steps and state.step % settings.eval_steps == 0) or (done and settings.eval_steps):
                 clock = _evaluate(model, hooks, state, clock)
-            if stop_code or done or (settings.save_steps and state.step % settings.save_steps == 0):
+            is_best = state.best_step == state.step  # its weights may be asked for at the end
+            if stop_code or done or is_best or (settings.save_steps and state.step % settings.save_steps == 0):
                 begin = time.perf_counter()
                 state.pending = meter.over_processes().sums
                 hooks.save(state)
@@ -169,7 +171,7 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, accelerator: Accel
 def _update(model: nn.Module, optimizer: torch.optim.Optimizer, accelerator: Accelerator, settings: LoopSettings,
             step: Step, number: int, meter: Meter, flops: Callable[[Batch], float], stop_code: int) -> int:
     """Do one optimizer step; return the exit code any process was asked to stop with."""
-    bare: Any = accelerator.unwrap_model(model)
+    bare: Trainable = accelerator.unwrap_model(model)
     counts, stop_code = _global_counts(bare, accelerator, step.micro_batches, stop_code)
     last = len(step.micro_batches) - 1
     for index, batch in enumerate(step.micro_batches):
@@ -192,7 +194,7 @@ def _update(model: nn.Module, optimizer: torch.optim.Optimizer, accelerator: Acc
     return stop_code
 
 
-def _global_counts(model: Any, accelerator: Accelerator, batches: list[Batch], stop_code: int,
+def _global_counts(model: Trainable, accelerator: Accelerator, batches: list[Batch], stop_code: int,
                    ) -> tuple[dict[str, float], int]:
     """Sum what the losses are summed over, and agree on stopping, over micro-batches and processes."""
     here = {name: float(sum(model.counts(batch)[name] for batch in batches)) for name in model.losses}
@@ -226,7 +228,7 @@ def _log(meter: Meter, rate: float, seconds: float, peak: float, log: MetricsLog
     figures = meter.figures() | {
         "learning_rate": rate,
         "gradient_norm": meter.sums["norm"] / meter.sums["steps"],
-        "tokens_per_second": meter.sums["tokens"] / seconds,
+        "tokens_per_second": meter.sums.get("tokens", 0.0) / seconds,
     }
     if peak:
         figures["share_of_peak"] = meter.sums["flops"] / seconds / peak
@@ -263,7 +265,7 @@ def sum_over(batches: list[Batch], model: nn.Module, accelerator: Accelerator) -
     with torch.no_grad():
         for batch in batches[accelerator.process_index :: accelerator.num_processes]:
             for name, sums in model(batch.to(accelerator.device)).items():
-                values = torch.stack([part.double() for part in sums]).cpu()
+                values = torch.stack([part.cpu().double() for part in sums])
                 here[name] = here[name] + values if name in here else values
     # A process without a batch has no names to sum under, so objects are gathered rather than tensors reduced.
     everywhere: list[dict[str, Tensor]] = gather_object([here])

@@ -57,6 +57,11 @@ def preset_named(name: str) -> Preset:
     return PRESETS[name]
 
 
+def preset_for(hidden_size: int) -> str:
+    """Return the name of the smallest preset at least as wide as a model: whose settings suit it."""
+    return next((name for name, preset in PRESETS.items() if preset.hidden_size >= hidden_size), "large")
+
+
 def parse_phases(texts: tuple[str, ...]) -> list[Phase]:
     """Read phases such as `128x256:0.9`; shares are scaled to sum to 1.
 

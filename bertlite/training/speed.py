@@ -10,6 +10,7 @@ import torch
 from accelerate import Accelerator
 
 from bertlite.inputs.loader import Step
+from bertlite.training.hardware import wait_for
 from bertlite.training.optimizer import OptimizerSettings, make_optimizer
 
 SECONDS = 2.0  # spent on a measurement, three steps at least
@@ -31,7 +32,6 @@ def step_seconds(model: Any, accelerator: Accelerator, step: Step, settings: Opt
                 sum(sums[name].loss for name in trial.losses).backward()
             optimizer.step()
             optimizer.zero_grad()
-            if accelerator.device.type == "cuda":
-                torch.cuda.synchronize()
+            wait_for(accelerator.device)
             times.append(time.perf_counter() - begin)
     return sorted(times[1:])[len(times[1:]) // 2]  # the first one warms up

@@ -33,11 +33,6 @@ def test_wrapped_pieces_become_paragraphs(tmp_path):
     assert lines_of(write(tmp_path / "b.txt", "他来\n了。\n"), line="wrapped") == [["他来了。"]]
 
 
-def test_documents_know_where_they_begin(tmp_path):
-    path = write(tmp_path / "a.txt", "\n\none\n\n\ntwo\n")
-    assert [d.line_number for d in read_documents(path, Layout())] == [3, 6]
-
-
 def test_byte_order_marks_and_other_encodings(tmp_path):
     assert lines_of(write(tmp_path / "a.txt", "\ufeffé\n")) == [["é"]]
     assert lines_of(write(tmp_path / "b.txt", "é\n", "latin-1"), encoding="latin-1") == [["é"]]

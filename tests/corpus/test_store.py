@@ -86,6 +86,16 @@ def test_a_store_interrupted_half_way_is_not_whole(tmp_path, tokenizer, monkeypa
     assert store.counts.sentences == 5 and store.num_shards == 3
 
 
+def test_a_rebuild_that_fails_leaves_the_old_store(tmp_path, tokenizer):
+    source = tmp_path / "a.txt"
+    source.write_text("One. Two.\n")
+    build_store([source], tokenizer, LAYOUT, tmp_path / "store")
+    source.write_bytes(b"\xff\n")
+    with pytest.raises(InputError, match="line 1"):
+        build_store([source], tokenizer, LAYOUT, tmp_path / "store")
+    assert TokenStore(tmp_path / "store").counts.sentences == 2
+
+
 def test_a_damaged_shard_is_named(tmp_path, tokenizer):
     (tmp_path / "a.txt").write_text("One. Two.\n")
     store = build_store([tmp_path / "a.txt"], tokenizer, LAYOUT, tmp_path / "store")

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,7 @@ from bertlite.training.checkpoint import checkpoints
 from bertlite.training.log import MetricsLog
 from bertlite.training.presets import PRESETS
 
+ROOT = Path(__file__).resolve().parents[2]
 SMALL = dict(preset="tiny", vocab_size=300, case="uncased", language="en", phases=("32x8:0.5", "64x4:0.5"), precision="fp32",
              threads=1, quiet=True, dropout=0.1, log_steps=3)
 
@@ -90,24 +92,29 @@ def test_ctrl_c_saves_and_says_how_to_go_on(corpus, tmp_path):
 
 
 @pytest.mark.parametrize(("change", "words"), [
-    ({"learning_rate": 1e-4}, "--train.learning-rate was None when the run began and is 0.0001 now"),
-    ({"seed": 3}, "--train.seed"), ({"vocab_size": 500}, "--vocabulary.vocab-size"),
+    ({"learning_rate": 1e-4}, "--learning-rate was None when the run began and is 0.0001 now"),
+    ({"seed": 3}, "--seed was 0"), ({"vocab_size": 500}, "--vocab-size was 300"),
 ])
 def test_a_setting_that_differs_is_refused_by_name(whole, change, words):
     with pytest.raises(InputError, match=words):
         pretrain(out=whole, resume=True, **change)
 
 
-def test_a_run_killed_before_its_first_checkpoint_is_gone_on_with(whole, corpus, tmp_path, monkeypatch):
-    from bertlite.runs import pretraining
+KILLED = """
+import os, sys
+from bertlite.runs import pretraining
+from tests.runs.test_pretrain import SMALL
+pretraining.open_corpus = lambda *_, **__: os._exit(9)
+pretraining_settings = dict(max_steps=20, save_steps=5, eval_steps=10, keep=0)
+from bertlite import pretrain
+pretrain(corpus=sys.argv[1], out=sys.argv[2], **pretraining_settings, **SMALL)
+"""
 
-    def killed(*_):
-        raise RuntimeError
 
+def test_a_run_killed_before_its_first_checkpoint_is_gone_on_with(whole, corpus, tmp_path):
     out = tmp_path / "run"
-    with monkeypatch.context() as patch, pytest.raises(RuntimeError):
-        patch.setattr(pretraining, "open_corpus", killed)
-        pretrain(corpus=corpus, out=out, max_steps=20, save_steps=5, eval_steps=10, keep=0, **SMALL)
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(corpus), str(out)], cwd=ROOT)
+    assert killed.returncode == 9 and (out / "run.json").exists()
     pretrain(out=out, resume=True)
     assert sha(out) == sha(whole)
 
@@ -128,11 +135,48 @@ def test_a_run_that_is_there_is_not_replaced_unasked(whole, corpus):
     assert sha(whole) == before
 
 
+@pytest.mark.parametrize("change", [{"corpus": "nowhere.txt"}, {"preset": "huge"}, {"model": "nowhere"}, {"device": "cuda:7"}])
+def test_a_run_that_cannot_begin_leaves_the_old_one_as_it_was(whole, corpus, tmp_path, change):
+    import shutil
+
+    out = tmp_path / "run"
+    shutil.copytree(whole, out)
+    before = sorted(str(p.relative_to(out)) for p in out.rglob("*"))
+    settings = {k: v for k, v in SMALL.items() if not (k in ("preset", "vocab_size", "case") and "model" in change)}
+    with pytest.raises(InputError):
+        pretrain(**({"corpus": corpus, "out": out, "max_steps": 1, "overwrite": True} | settings | change))
+    assert sorted(str(p.relative_to(out)) for p in out.rglob("*")) == before and sha(out) == sha(whole)
+
+
+def test_a_start_that_failed_does_not_stand_in_the_way(corpus, tmp_path):
+    with pytest.raises(InputError):
+        pretrain(corpus="corpsu.txt", out=tmp_path / "run", max_steps=1, **SMALL)
+    assert [p.name for p in (tmp_path / "run").iterdir()] == [".lock"]
+    pretrain(corpus=corpus, out=tmp_path / "run", max_steps=1, **SMALL)
+
+
+def test_inputs_in_the_folder_of_the_run_are_refused(whole, corpus):
+    with pytest.raises(InputError, match="in the folder of the run"):
+        pretrain(corpus=corpus, out=whole, model=whole, overwrite=True, objective="mlm", max_steps=1, quiet=True)
+    assert (whole / "model.safetensors").exists()
+
+
+def test_a_corpus_that_changed_is_refused_on_resume(documents, tmp_path):
+    from bertlite.demo.corpus import write_text
+
+    write_text(documents[:30], tmp_path / "a.txt")
+    out = pretrain(corpus=tmp_path / "a.txt", out=tmp_path / "run", max_steps=2, **SMALL)
+    write_text(documents[:31], tmp_path / "a.txt")
+    with pytest.raises(InputError, match="the corpus files changed since the run began"):
+        pretrain(out=out, resume=True, max_steps=4)
+
+
 def test_other_files_are_never_touched(corpus, tmp_path):
     (tmp_path / "thesis.doc").write_text("years")
+    (tmp_path / ".vim.old").mkdir()
     with pytest.raises(InputError, match="holds other files"):
         pretrain(corpus=corpus, out=tmp_path, max_steps=1, overwrite=True, **SMALL)
-    assert [p.name for p in tmp_path.iterdir() if p.name != ".lock"] == ["thesis.doc"]
+    assert {p.name for p in tmp_path.iterdir()} == {"thesis.doc", ".vim.old", ".lock"}
 
 
 def test_run_json_is_a_config(whole, corpus, tmp_path):
@@ -161,7 +205,7 @@ def test_evaluate_measures_raw_text(whole, corpus):
     ({"preset": "tinny"}, "did you mean tiny"), ({"phases": ("32x8",), "max_length": 64}, "--phases names"),
     ({"phases": ("1024x2",)}, "512 positions"), ({"masking.whole_word": True, "corpus": None}, "--corpus is missing"),
     ({"max_steps": 5, "epochs": 1.0}, "give one of"), ({"device": "cuda:7"}, "--device"), ({"processes": 2}, "--processes 2, but 1 run"),
-    ({"language": "klingon"}, "not a language code"), ({"model": "nowhere"}, "no tokenizer|there is no such|not a model"),
+    ({"language": "klingon"}, "not a language code"), ({"tokenizer": "nowhere", "vocab_size": 30_000, "case": "cased"}, "there is no tokenizer"),
 ])
 def test_what_cannot_be_is_refused_at_the_door(corpus, tmp_path, change, words):
     settings = {"corpus": corpus, "out": tmp_path / "run", "max_steps": 2, **SMALL} | change

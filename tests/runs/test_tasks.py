@@ -119,7 +119,7 @@ def read(path):
 
 
 def test_predict_from_standard_input_to_standard_output(tuned, monkeypatch, capsys):
-    monkeypatch.setattr("sys.stdin", io.StringIO("the fox number 1 ran\n\na wolf slept\n"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"the fox number 1 ran\n\na wolf slept\n")))
     predict(model=tuned, input="-", output="-", quiet=True)
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["text"] for row in rows] == ["the fox number 1 ran", "", "a wolf slept"]

@@ -54,8 +54,27 @@ def test_quotes_between_tabs_stand_for_themselves(tmp_path):
 
 @pytest.mark.parametrize(("said", "expected"), [("a\nb\n", [{"text": "a"}, {"text": "b"}]), ('{"text": "a"}\n', [{"text": "a"}]), ("", [])])
 def test_standard_input_is_lines_or_json(monkeypatch, said, expected):
-    monkeypatch.setattr("sys.stdin", io.StringIO(said))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(said.encode())))
     assert rows_of("-") == expected
+
+
+@pytest.mark.parametrize(("said", "words"), [(b"caf\xe9\n", "standard input, line 1: the text is not utf-8"), (b"a\nb\0\n", r"line 2: .*NUL")])
+def test_standard_input_is_checked_as_files_are(monkeypatch, said, words):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(said)))
+    with pytest.raises(InputError, match=words):
+        rows_of("-")
+
+
+def test_half_a_character_is_named():
+    with pytest.raises(InputError, match=r"line 3: .*lone surrogate"):
+        take_text({"text": "\ud83d"}, Columns(), "a.jsonl", 3)
+
+
+@pytest.mark.parametrize(("given", "meant"), [("\\t", "\t"), ("tab", "\t"), (";", ";")])
+def test_a_delimiter_is_one_character(given, meant):
+    assert Columns(delimiter=given).delimiter == meant
+    with pytest.raises(InputError, match="one character"):
+        Columns(delimiter=";;")
 
 
 @pytest.mark.parametrize(("row", "columns", "words"), [
@@ -103,7 +122,7 @@ def test_texts_are_cut_as_transformers_cuts_them(tokenizer, tmp_path):
     for _ in range(150):
         length, single, pair = int(draws.integers(5, 40)), text(), (text(), text())
         for value in (single, pair):
-            item = TextEncoder(tokenizer, length)([value])[0]
+            item = TextEncoder(tokenizer, length, limit=512)([value])[0]
             both = value if isinstance(value, tuple) else (value,)
             expected = peer(*both, truncation="longest_first", max_length=length)
             assert item.input_ids.tolist() == expected["input_ids"], (value, length)
@@ -111,10 +130,13 @@ def test_texts_are_cut_as_transformers_cuts_them(tokenizer, tmp_path):
 
 
 def test_what_is_cut_is_reported(tokenizer):
-    encoder = TextEncoder(tokenizer, 8)
+    encoder = TextEncoder(tokenizer, 8, limit=512)
     encoder(["the fox", "the fox and the wolf ran over the hill", "the " * 30])
     assert encoder.report() == "2 of 3 texts (66.7%) cut at 8 tokens; --max-length 16 would cut 33.3%"
-    assert TextEncoder(tokenizer, 8).report() is None or True
+    assert TextEncoder(tokenizer, 8, limit=512).report() is None
+    at_limit = TextEncoder(tokenizer, 8, limit=8)
+    at_limit(["the " * 30])
+    assert at_limit.report() == "1 of 1 texts (100.0%) cut at 8 tokens, the model's limit"
 
 
 @given(st.lists(st.integers(2, 40), min_size=1, max_size=40), st.integers(1, 9))
