@@ -161,15 +161,22 @@ def _without_none(text: str) -> str:
 
 
 def _plain(box: str) -> str:
-    """Return the message of tyro's box as one sentence: what stands before its first rule, without title and box."""
+    """Return the message of tyro's box as one sentence: what stands between its title and its next rule."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", box)
-    # Where the terminal's encoding is not known, the box is drawn in ASCII.
     lines = [line.strip("│| \t") for line in text.splitlines()[1:]]
-    end = next((number for number, line in enumerate(lines) if re.fullmatch(r"[─╰╯+-]+", line)), len(lines))
-    words = [line for line in lines[:end] if line]
+    rules = [number for number, line in enumerate(lines) if re.fullmatch(r"[─╰╯+-]+", line)]
+    # Where the terminal's encoding is not known, the box is drawn in ASCII, with a rule under its title.
+    end = next((number for number in rules if number > 0), len(lines))
+    words = [line for number, line in enumerate(lines[:end]) if line and number not in rules]
     if words and words[0].startswith("Missing from"):
         flags = [re.split(r"[ /]", line)[0] for line in words if line.startswith("--")]
         return f"{' and '.join(flags) or words[1]} must be given"
     message = re.sub(r", 'None'|'None', ", "", " ".join(words)).removesuffix(".")
+    wrong = re.search(r"Error parsing (--\S+): (?:no type matching \S*?(\w+) could be instantiated from \['(.*?)'\]"
+                      r"|.*?invalid literal for (int).*?: '(.*?)'|could not convert string to (float): '(.*?)')", message)
+    if wrong:
+        kind = (wrong[2] or wrong[4] or wrong[6]).lower()
+        number = {"int": "a whole number", "float": "a number"}.get(kind, f"a {kind}")
+        return f"{wrong[1]} must be {number}; got {wrong[3] or wrong[5] or wrong[7]!r}"
     wrapped = re.search(r"Error parsing \w+: (--.*)", message)  # a check of our own inside tyro's words
     return wrapped[1] if wrapped else message or "the arguments were not understood"
