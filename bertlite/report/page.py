@@ -17,7 +17,7 @@ STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1e293b; margin: 2rem auto; max-width: 1120px; padding: 0 1rem }
 h1 { font-size: 1.6rem; margin-bottom: 0 } h2 { font-size: 1.15rem; margin-top: 2.2rem; border-bottom: 1px solid #e2e8f0 }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(430px, 1fr)); gap: 1rem }
-.charts svg, .wide svg { width: 100%; height: auto } .wide { max-width: 760px }
+.charts svg { width: 100%; height: auto } .wide svg { max-width: 100%; height: auto }
 table { border-collapse: collapse; font-size: .9rem }
 td, th { padding: .2rem .8rem .2rem 0; text-align: left; vertical-align: top }
 th { color: #64748b; font-weight: 600 } td.n { text-align: right; font-variant-numeric: tabular-nums }
@@ -36,7 +36,8 @@ def write_report(run: str | Path, extra: Iterable[str] = ()) -> Path:
         raise InputError("not a run directory (no run.json)", where=run)
     description = read_json(run / "run.json")
     results = read_json(run / "results.json") if (run / "results.json").exists() else {}
-    log = MetricsLog(run / "metrics.jsonl")
+    # Of several seeds, the curves are those of the one whose model this is.
+    log = MetricsLog(run / (f"seed-{results['best_seed']}" if "best_seed" in results else "") / "metrics.jsonl")
     train, validation = log.read("train"), log.read("validation")
     sections = [*_charts(train, validation), *_result_sections(results), *extra, *_last_figures(validation)]
     sections += _details(description)

@@ -17,7 +17,7 @@ from bertlite.training.log import MetricsLog
 from bertlite.training.presets import PRESETS
 
 ROOT = Path(__file__).resolve().parents[2]
-SMALL = dict(preset="tiny", vocab_size=300, case="uncased", language="en", phases=("32x8:0.5", "64x4:0.5"), precision="fp32",
+SMALL = dict(device="cpu", preset="tiny", vocab_size=300, case="uncased", language="en", phases=("32x8:0.5", "64x4:0.5"), precision="fp32",
              threads=1, quiet=True, dropout=0.1, log_steps=3)
 
 

@@ -13,7 +13,7 @@ from tests.runs.test_pretrain import sha, stop_after
 ROWS = [{"id": i, "text": text, "label": label} for i, (text, label) in enumerate(
     [(f"the fox number {i} ran over the hill", "fox") for i in range(20)]
     + [(f"a wolf number {i} slept in the wood", "wolf") for i in range(20)])]
-SETTINGS = dict(precision="fp32", threads=1, quiet=True, learning_rate=3e-3, batch_size=8)
+SETTINGS = dict(device="cpu", precision="fp32", threads=1, quiet=True, learning_rate=3e-3, batch_size=8)
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +58,8 @@ def test_several_seeds_give_mean_and_deviation(model, tmp_path):
     figures = [seed["metrics"]["accuracy"] for seed in results["seeds"]]
     assert results["mean"]["accuracy"] == pytest.approx(np.mean(figures)) and results["sd"]["accuracy"] == pytest.approx(np.std(figures, ddof=1))
     assert sha(out) == sha(out / f"seed-{results['best_seed']}")
+    page = (out / "report.html").read_text()
+    assert "Curves" in page and "mean (sd)" in page
 
 
 def test_the_best_checkpoint_is_kept_and_patience_ends_it(model, tmp_path):
