@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import shutil
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from torch import nn
 from bertlite.config import flatten, to_dict
 from bertlite.corpus.prefetch import prefetch
 from bertlite.errors import InputError
-from bertlite.files import folder_lock, quick_fingerprint, read_json, remove_partials, sha256_of, write_json
+from bertlite.files import quick_fingerprint, read_json, sha256_of, write_json
 from bertlite.formats.huggingface import (
     check_vocabulary,
     dump_labels,
@@ -33,10 +32,10 @@ from bertlite.inputs.item_loader import ItemLoader
 from bertlite.inputs.loader import Cut, Step
 from bertlite.model.flops import training_flops
 from bertlite.report.page import write_report
-from bertlite.runs.console import Console, is_main_process
+from bertlite.runs.console import Console
 from bertlite.runs.finetune_settings import FinetuneRun
 from bertlite.runs.model_card import write_card
-from bertlite.runs.run_directory import check_apart, fresh_run, merge_for_resume, read_run, read_run_of, write_run
+from bertlite.runs.run_directory import check_apart, hold_folder, merge_for_resume, read_run, read_run_of, write_run
 from bertlite.runs.settings import build
 from bertlite.runs.training_run import TrainingRun
 from bertlite.tasks.classification import Classifier, classify, details, score
@@ -60,13 +59,8 @@ def finetune(**settings: Any) -> Path:
     when it was asked to stop and saved its state.
     """
     run, is_resumed = _settings(settings)
-    if not is_main_process():
+    with hold_folder(run.out, is_resumed=is_resumed, overwrite=run.overwrite):
         _Finetuning(run, is_resumed).go()
-        return run.out
-    with folder_lock(run.out):
-        remove_partials(run.out)
-        with contextlib.nullcontext() if is_resumed else fresh_run(run.out, overwrite=run.overwrite):
-            _Finetuning(run, is_resumed).go()
     return run.out
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,11 @@ from bertlite.config import flatten, to_dict
 from bertlite.corpus.documents import Layout
 from bertlite.corpus.tokenizer import TokenizerSettings
 from bertlite.errors import InputError
-from bertlite.files import folder_lock, remove_partials
-from bertlite.runs.console import Console, is_main_process
+from bertlite.runs.console import Console
 from bertlite.runs.corpus import is_store
 from bertlite.runs.pretrain_settings import PretrainRun
 from bertlite.runs.pretraining import Pretraining
-from bertlite.runs.run_directory import check_apart, fresh_run, merge_for_resume, read_run_of
+from bertlite.runs.run_directory import check_apart, hold_folder, merge_for_resume, read_run_of
 from bertlite.runs.settings import build
 
 # What a resumed run may set anew.
@@ -31,14 +29,8 @@ def pretrain(**settings: Any) -> Path:
     when it was asked to stop and saved its state.
     """
     run, is_resumed = _settings(settings)
-    if not is_main_process():
+    with hold_folder(run.out, is_resumed=is_resumed, overwrite=run.overwrite):
         Pretraining(run, is_resumed).go()
-        return run.out
-    with folder_lock(run.out):
-        remove_partials(run.out)
-        remove_partials(run.out / "checkpoints")
-        with contextlib.nullcontext() if is_resumed else fresh_run(run.out, overwrite=run.overwrite):
-            Pretraining(run, is_resumed).go()
     return run.out
 
 

@@ -17,13 +17,27 @@ from typing import Any
 
 from bertlite.config import differences, flatten
 from bertlite.errors import InputError
-from bertlite.files import read_json, read_object, write_json
+from bertlite.files import folder_lock, read_json, read_object, remove_partials, write_json
+from bertlite.runs.console import is_main_process
 
 # What a run leaves in its folder; --overwrite removes these and nothing else.
 OWN_FILES = ("run.json", "metrics.jsonl", "checkpoints", "store", "report.html", "README.md", "bertlite.json", "config.json",
              "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "modules.json",
              "sentence_bert_config.json", "1_Pooling", "results.json", "held_out.json")
 PACKAGES = ("bertlite", "torch", "tokenizers", "accelerate", "numpy", "safetensors", "sentencex")
+
+
+@contextlib.contextmanager
+def hold_folder(out: Path, *, is_resumed: bool, overwrite: bool) -> Iterator[None]:
+    """Hold a run's folder, new or gone on with, for as long as the run works; of several processes the main one holds it."""
+    if not is_main_process():
+        yield
+        return
+    with folder_lock(out):
+        for folder in (out, out / "checkpoints", *out.glob("seed-*/checkpoints")):
+            remove_partials(folder)
+        with contextlib.nullcontext() if is_resumed else fresh_run(out, overwrite=overwrite):
+            yield
 
 
 @contextlib.contextmanager

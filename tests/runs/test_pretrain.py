@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -231,11 +232,17 @@ pretrain(corpus=sys.argv[1], out=sys.argv[2], preset="tiny", vocab_size=300, pha
 """
 
 
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 def test_two_processes_give_the_losses_of_one(corpus, tmp_path):
     script = tmp_path / "launch.py"
     script.write_text(LAUNCH)
     environment = os.environ | {"ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29871"]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", str(free_port())]
     subprocess.run([*launcher, str(script), str(corpus), str(tmp_path / "two")], check=True, env=environment, timeout=300)
     subprocess.run([sys.executable, str(script), str(corpus), str(tmp_path / "one")], check=True, env=environment, timeout=300)
     assert json.loads((tmp_path / "two" / "run.json").read_text())["hardware"]["processes"] == 2
