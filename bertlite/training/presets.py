@@ -42,7 +42,7 @@ class Preset:
 
 PRESETS = {
     "tiny": Preset(2, 128, 2, ("32x64:0.5", "128x16:0.5"), 2e-3, 0.08, 0.0, 0.06, True, "recipes/presets.py"),
-    "mini": Preset(4, 256, 4, ("32x64:0.5", "128x16:0.5"), 1e-3, 0.05, 0.0, 0.06, True, "recipes/presets.py"),
+    "mini": Preset(4, 256, 4, ("32x64:0.5", "128x16:0.5"), 1e-3, 0.05, 0.0, 0.06, True, "not yet: between tiny and small"),
     "small": Preset(4, 512, 8, ("32x128:0.5", "128x32:0.5"), 7e-4, 0.04, 0.1, 0.06, True, "not yet: scaled from tiny and mini"),
     "medium": Preset(8, 512, 8, ("128x128:0.9", "512x32:0.1"), 5e-4, 0.03, 0.1, 0.06, True, "not yet: between small and base"),
     "base": Preset(12, 768, 12, ("128x256:0.9", "512x256:0.1"), 1e-4, 0.02, 0.1, 0.01, False, "Devlin et al. 2019, app. A.2"),
