@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from bertlite.draws import Purpose, stream
-from bertlite.examples.example import Place
 from bertlite.inputs.batch import BatchItem, make_batch
 from bertlite.inputs.loader import Cut, Position, Step
 from bertlite.inputs.packing import deal, pack
@@ -43,14 +42,14 @@ class ItemLoader:
             for number in range(done, len(batches)):
                 is_last = number + 1 == len(batches)
                 after = Position(epoch + 1, 0, 0) if is_last else Position(epoch, 0, number + 1)
-                yield self._step(batches[number], Place(epoch, 0, number), after, cut)
+                yield self._step(batches[number], after, cut)
             epoch, done = epoch + 1, 0
 
-    def _step(self, numbers: list[int], place: Place, after: Position, cut: Cut) -> Step:
+    def _step(self, numbers: list[int], after: Position, cut: Cut) -> Step:
         items = [self.items[i] for i in numbers]
         length = max(map(len, items))
         rows = pack([len(item) for item in items], length)
         dealt = deal(rows, num_processes=cut.num_processes, rows_at_once=cut.rows_at_once)[cut.process]
         batches = [make_batch([[items[i] for i in row] for row in micro] or [[]], length=length, pad_id=self.pad_id)
                    for micro in dealt]
-        return Step(batches, place, after)
+        return Step(batches, after)

@@ -41,10 +41,9 @@ class Cut:
 
 @dataclass(frozen=True)
 class Step:
-    """One process's share of a step, the first sample's place, and where the next step begins."""
+    """One process's share of a step, and where the next step begins."""
 
     micro_batches: list[Batch]
-    first: Place
     after: Position
 
 
@@ -67,7 +66,7 @@ class PretrainingLoader:
         while True:
             places, position = self.take(position, num_sequences)
             micro_batches = self.batches([self.sample(place) for place in places], cut)
-            yield Step(micro_batches, places[0], position)
+            yield Step(micro_batches, position)
 
     def take(self, position: Position, count: int) -> tuple[list[Place], Position]:
         """Return the places of the next `count` samples and the position after them."""
