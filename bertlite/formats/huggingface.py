@@ -40,6 +40,11 @@ NAMES = {
     "masked_lm.bias": "cls.predictions.bias",
     "next_sentence.output": "cls.seq_relationship",
     "classifier.output": "classifier",
+    "span.output": "qa_outputs",
+    # Theirs have no such part: they pass it over and give the emissions.
+    "crf.transitions": "crf.transitions",
+    "crf.start": "crf.start",
+    "crf.end": "crf.end",
 }
 OURS_QKV = "encoder.layers.{l}.attention.qkv"
 THEIRS_QKV = [f"bert.encoder.layer.{{l}}.attention.self.{part}" for part in ("query", "key", "value")]
@@ -52,9 +57,10 @@ CONFIG_NAMES = {
     "hidden_dropout": "hidden_dropout_prob", "attention_dropout": "attention_probs_dropout_prob",
     "init_std": "initializer_range", "layer_norm_eps": "layer_norm_eps", "pad_id": "pad_token_id",
 }
-# Each architecture that serving tools look for, and the part of ours that asks for it.
-ARCHITECTURES = (("classifier", "BertForSequenceClassification"), ("next_sentence", "BertForPreTraining"),
-                 ("masked_lm", "BertForMaskedLM"), ("encoder", "BertModel"))
+# Each architecture that serving tools look for, and the parts of ours that ask for it.
+ARCHITECTURES = ((("classifier", "pooler"), "BertForSequenceClassification"), (("classifier",), "BertForTokenClassification"),
+                 (("span",), "BertForQuestionAnswering"), (("next_sentence",), "BertForPreTraining"),
+                 (("masked_lm",), "BertForMaskedLM"), ((), "BertModel"))
 
 
 # --- weights -----------------------------------------------------------------------------------------------------
@@ -230,7 +236,7 @@ def config_json(config: ModelConfig, architecture: str, **more: Any) -> dict[str
 
 def architecture_of(model: nn.Module) -> str:
     """Return the name of their class that takes all of `model`'s parts."""
-    return next(name for part, name in ARCHITECTURES if hasattr(model, part))
+    return next(name for parts, name in ARCHITECTURES if all(hasattr(model, part) for part in parts))
 
 
 # --- tokenizer files ---------------------------------------------------------------------------------------------
@@ -324,6 +330,18 @@ def read_labels(raw: Mapping[str, Any]) -> list[str]:
         return [str(id2label[key]) for key in sorted(id2label, key=int)]
     except (TypeError, ValueError):
         raise InputError("id2label must name a label for each number", where="config.json") from None
+
+
+def task_of(raw: Mapping[str, Any]) -> str | None:
+    """Return the task that a config.json was written for, as --task says it; None for an encoder or a masked LM."""
+    architecture = (raw.get("architectures") or [""])[0]
+    if architecture.endswith("ForSequenceClassification"):
+        kinds = {"single_label_classification": "classification", "multi_label_classification": "multi-label",
+                 "regression": "regression"}
+        # Without a problem type one output is a number, as in transformers.
+        default = "regression" if len(raw.get("id2label") or "ab") == 1 else "classification"
+        return kinds.get(raw.get("problem_type") or "", default)
+    return {"BertForTokenClassification": "tagging", "BertForQuestionAnswering": "span-qa"}.get(architecture)
 
 
 def dump_labels(labels: list[str]) -> dict[str, Any]:

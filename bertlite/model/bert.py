@@ -54,10 +54,10 @@ def batch_of_tensors(input_ids: Tensor, attention_mask: Tensor | None, segment_i
         position_ids=torch.arange(length, device=input_ids.device).expand(rows, length),
         sequence_ids=mask,
         first_positions=torch.arange(rows, device=input_ids.device) * length,
-        masked_positions=empty,
-        masked_labels=empty,
+        labelled_positions=empty,
+        token_labels=empty,
         sequence_labels=input_ids.new_full((rows,), -100),
         is_full=attention_mask is None or bool((mask == 1).all()),
         num_tokens=int(mask.sum()),
-        num_masked=0,
+        num_labelled=0,
     )

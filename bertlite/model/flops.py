@@ -14,7 +14,7 @@ def forward_flops(config: ModelConfig, batch: Batch) -> int:
     rows, length = batch.shape
     width, tokens = config.hidden_size, rows * length
     layer = tokens * 2 * width * (4 * width + 2 * config.intermediate_size) + 4 * rows * length**2 * width
-    head = len(batch.masked_positions) * 2 * width * (width + config.vocab_size)
+    head = len(batch.labelled_positions) * 2 * width * (width + config.vocab_size)
     return config.num_layers * layer + head + batch.num_sequences * 2 * width * width
 
 

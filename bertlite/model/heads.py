@@ -1,7 +1,7 @@
-"""What stands on the encoder: pooler, masked-LM head, next-sentence head, classifier.
+"""What stands on the encoder: pooler, masked-LM head, next-sentence head, classifier, span head.
 
 Source: Devlin et al. 2019, sec. 3.1 and 4, and the released code.
-Shapes: N sequences, M masked tokens, D hidden size, V vocabulary, C classes.
+Shapes: N sequences, M masked tokens, D hidden size, V vocabulary, C classes (of texts or words).
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from torch import Tensor, nn
 
 from bertlite.model.config import ModelConfig
 from bertlite.model.encoder import Activate
+
+HEAD_STD = 0.02  # Devlin et al. 2019, released code: of every new head, whatever the encoder's deviation
 
 
 class Pooler(nn.Module):
@@ -54,13 +56,25 @@ class NextSentenceHead(nn.Module):
 
 
 class ClassificationHead(nn.Module):
-    """Dropout and a linear layer on the pooled state."""
+    """Dropout and a linear layer, on the pooled state of a sequence or on the state of a word's first piece."""
 
     def __init__(self, config: ModelConfig, num_classes: int):
         super().__init__()
         self.dropout = nn.Dropout(config.hidden_dropout)
         self.output = nn.Linear(config.hidden_size, num_classes)
 
-    def forward(self, pooled: Tensor) -> Tensor:
-        """Return logits (N, C) for pooled states (N, D)."""
-        return self.output(self.dropout(pooled))
+    def forward(self, states: Tensor) -> Tensor:
+        """Return logits (N, C) for states (N, D)."""
+        return self.output(self.dropout(states))
+
+
+class SpanHead(nn.Module):
+    """Two scores a token: an answer begins here, an answer ends here."""
+
+    def __init__(self, config: ModelConfig):
+        super().__init__()
+        self.output = nn.Linear(config.hidden_size, 2)
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Return logits (M, 2) for states (M, D)."""
+        return self.output(states)

@@ -33,8 +33,8 @@ def baselines(batches: list[Batch], unigram_counts: np.ndarray, mask_id: int) ->
     """Compute the baselines of `batches` from the training text's token counts, (V,)."""
     labels, pairs = [], []
     for batch in batches:
-        shown = batch.input_ids.flatten()[batch.masked_positions[: batch.num_masked]]
-        labels.append(batch.masked_labels[: batch.num_masked][shown == mask_id].numpy())
+        shown = batch.input_ids.flatten()[batch.labelled_positions[: batch.num_labelled]]
+        labels.append(batch.token_labels[: batch.num_labelled][shown == mask_id].numpy())
         pairs.append(batch.sequence_labels[batch.sequence_labels >= 0].numpy())
     label, pair = np.concatenate(labels), np.concatenate(pairs)
     log_probs = np.log((unigram_counts + SMOOTHING) / (unigram_counts.sum() + SMOOTHING * len(unigram_counts)))

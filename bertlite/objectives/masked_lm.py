@@ -18,8 +18,8 @@ def masked_lm(head: MaskedLMHead, token_embeddings: Tensor, hidden: Tensor, batc
 
     The kept tenth can be copied; what the encoder knows from context alone shows where it sees [MASK].
     """
-    states = hidden.flatten(0, 1)[batch.masked_positions]  # (M, D)
+    states = hidden.flatten(0, 1)[batch.labelled_positions]  # (M, D)
     logits = head(states, token_embeddings)  # (M, V)
-    shows_mask = batch.input_ids.flatten()[batch.masked_positions] == mask_id
-    everywhere, on_mask = cross_entropy_sums(logits, batch.masked_labels, on_mask=shows_mask)
+    shows_mask = batch.input_ids.flatten()[batch.labelled_positions] == mask_id
+    everywhere, on_mask = cross_entropy_sums(logits, batch.token_labels, on_mask=shows_mask)
     return {"masked_lm": everywhere, "masked_lm_on_mask": on_mask}

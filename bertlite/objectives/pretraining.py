@@ -38,7 +38,7 @@ class BertForPretraining(nn.Module):
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Return what each training loss is summed over in `batch`."""
-        counts = {"masked_lm": batch.num_masked, "next_sentence": batch.num_sequences}
+        counts = {"masked_lm": batch.num_labelled, "next_sentence": batch.num_sequences}
         return {name: counts[name] for name in self.losses}
 
     def forward(self, batch: Batch) -> dict[str, Sums]:

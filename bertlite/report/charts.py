@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 COLOURS = ("#2563eb", "#d97706", "#059669", "#7c3aed", "#dc2626", "#475569")
@@ -14,8 +14,7 @@ COLOURS = ("#2563eb", "#d97706", "#059669", "#7c3aed", "#dc2626", "#475569")
 def line_chart(title: str, unit: str, lines: dict[str, tuple[Sequence[float], Sequence[float]]], *,
                levels: dict[str, float] | None = None, dots: bool = False) -> str:
     """Draw named (x, y) lines over steps; `levels` are dashed horizontal lines, such as a floor."""
-    plt = _pyplot()
-    figure, axes = plt.subplots(figsize=(6.2, 3.1))
+    figure, axes = _axes(6.2, 3.1)
     for colour, (name, (x, y)) in zip(itertools.cycle(COLOURS), lines.items(), strict=False):
         axes.plot(x, y, label=name, color=colour, linewidth=1.4, marker="o" if dots and len(x) < 60 else None, markersize=3)
     for level, (name, value) in enumerate((levels or {}).items()):
@@ -23,9 +22,6 @@ def line_chart(title: str, unit: str, lines: dict[str, tuple[Sequence[float], Se
     axes.set_title(title, loc="left", fontsize=10)
     axes.set_xlabel("step", fontsize=8)
     axes.set_ylabel(unit, fontsize=8)
-    axes.tick_params(labelsize=8)
-    axes.grid(alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
     if len(lines) + len(levels or {}) > 1:
         axes.legend(fontsize=7, frameon=False)
     return _svg(figure)
@@ -48,6 +44,48 @@ def confusion_chart(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> s
                 colour = "white" if shares[i][j] > 0.6 else "#222"
                 axes.text(j, i, str(n) if n else "", ha="center", va="center", fontsize=7, color=colour)
     return _svg(figure)
+
+
+def reliability_chart(bins: Sequence[Mapping[str, float]]) -> str:
+    """Draw the share that was right over the confidence, a dot a bin, as large as its texts are many."""
+    figure, axes = _axes(4.2, 4.0)
+    most = max(b["size"] for b in bins)
+    axes.plot([0, 1], [0, 1], linestyle="--", linewidth=1, color=COLOURS[-1])
+    axes.scatter([b["confidence"] for b in bins], [b["accuracy"] for b in bins], s=[10 + 90 * b["size"] / most for b in bins],
+                 color=COLOURS[0], alpha=0.8)
+    axes.set_xlabel("confidence", fontsize=8)
+    axes.set_ylabel("share right", fontsize=8)
+    return _svg(figure)
+
+
+def scatter_chart(x: Sequence[float], y: Sequence[float], *, labels: Sequence[int] | None = None,
+                  names: tuple[str, str] = ("true", "predicted")) -> str:
+    """Draw a point for each pair of numbers; `labels` colour them by group."""
+    figure, axes = _axes(5.6, 5.0)
+    colours = COLOURS[0] if labels is None else [_pyplot().get_cmap("tab20")(label % 20) for label in labels]
+    axes.scatter(x, y, s=7, alpha=0.6, c=colours if labels is not None else None, color=None if labels is not None else colours)
+    axes.set_xlabel(names[0], fontsize=8)
+    axes.set_ylabel(names[1], fontsize=8)
+    return _svg(figure)
+
+
+def bar_chart(unit: str, x: Sequence[float], heights: Sequence[float], *, mark: float | None = None, bins: int = 60) -> str:
+    """Draw a histogram of values x, each there `heights` times; `mark` is a dashed vertical line."""
+    figure, axes = _axes(6.2, 2.6)
+    axes.hist(x, weights=heights, bins=min(bins, max(1, len(x))), color=COLOURS[0])
+    if mark is not None:
+        axes.axvline(mark, linestyle="--", linewidth=1, color=COLOURS[4])
+    axes.set_xlabel(unit, fontsize=8)
+    axes.set_ylabel("texts", fontsize=8)
+    return _svg(figure)
+
+
+def _axes(width: float, height: float) -> tuple[Any, Any]:
+    figure, axes = _pyplot().subplots(figsize=(width, height))
+    axes.tick_params(labelsize=8)
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
 
 
 def curve(entries: list[dict[str, Any]], name: str) -> tuple[list[float], list[float]]:

@@ -10,7 +10,8 @@ from bertlite.config import flatten
 from bertlite.errors import InputError
 from bertlite.files import atomic_path, read_json
 from bertlite.report.charts import curve, line_chart
-from bertlite.report.page import STYLE, section, table
+from bertlite.report.page import STYLE
+from bertlite.report.tables import section, table
 from bertlite.training.log import MetricsLog
 
 

@@ -10,7 +10,9 @@ from typing import Any
 from bertlite.config import flatten
 from bertlite.errors import InputError
 from bertlite.files import atomic_path, read_json
-from bertlite.report.charts import confusion_chart, curve, line_chart, smoothed
+from bertlite.report.charts import curve, line_chart, smoothed
+from bertlite.report.results import result_sections
+from bertlite.report.tables import section, table
 from bertlite.training.log import MetricsLog
 
 STYLE = """
@@ -36,10 +38,10 @@ def write_report(run: str | Path, extra: Iterable[str] = ()) -> Path:
         raise InputError("not a run directory (no run.json)", where=run)
     description = read_json(run / "run.json")
     results = read_json(run / "results.json") if (run / "results.json").exists() else {}
-    # Of several seeds, the curves are those of the one whose model this is.
-    log = MetricsLog(run / (f"seed-{results['best_seed']}" if "best_seed" in results else "") / "metrics.jsonl")
+    # Of several trainings, the curves are those of the one whose model this is.
+    log = MetricsLog(run / results.get("best", "") / "metrics.jsonl")
     train, validation = log.read("train"), log.read("validation")
-    sections = [*_charts(train, validation), *_result_sections(results), *extra, *_last_figures(validation)]
+    sections = [*_charts(train, validation), *result_sections(results), *extra, *_last_figures(validation)]
     sections += _details(description)
     title = html.escape(run.resolve().name)
     body = f"<h1>{title}</h1><p class=quiet>{_subtitle(description)}</p>" + "".join(sections)
@@ -49,26 +51,6 @@ def write_report(run: str | Path, extra: Iterable[str] = ()) -> Path:
     with atomic_path(path) as partial:
         partial.write_text(page, encoding="utf-8")
     return path
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return an HTML table; numbers stand right."""
-    cells = "".join(f"<th>{html.escape(str(name))}</th>" for name in head)
-    lines = ["<tr>" + "".join(_cell(value) for value in row) + "</tr>" for row in rows]
-    return f"<table><tr>{cells}</tr>{''.join(lines)}</table>"
-
-
-def section(title: str, content: str) -> str:
-    """Return a titled section."""
-    return f"<h2>{html.escape(title)}</h2>{content}"
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return f"<td class=n>{value:.4g}</td>"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"<td class=n>{value:,}</td>"
-    return f"<td>{html.escape(str(value))}</td>"
 
 
 def _subtitle(description: dict[str, Any]) -> str:
@@ -81,17 +63,17 @@ def _subtitle(description: dict[str, Any]) -> str:
 
 def _charts(train: list[dict[str, Any]], validation: list[dict[str, Any]]) -> list[str]:
     names = sorted({key for entry in train for key in entry if key.endswith("_loss")})
-    charts = []
+    charts, last = [], validation[-1] if validation else {}
     for name in names:
         # A fine-tuned model's validation calls its one loss "loss", and its accuracy "accuracy".
-        short = name.replace("classification_", "")
+        short = name if name in last else "loss"
         lines = {"training": smoothed(curve(train, name)), "held out": curve(validation, short)}
         levels = {}
         if name == "masked_lm_on_mask_loss" and validation:
             levels = {"unigram floor": validation[-1]["unigram_floor"]}
         charts.append(line_chart(_words(name), "nats", {k: v for k, v in lines.items() if v[0]}, levels=levels))
         accuracy = name.replace("_loss", "_accuracy")
-        held_out = curve(validation, accuracy.replace("classification_", ""))
+        held_out = curve(validation, accuracy if name in last else "accuracy")
         lines = {"training": smoothed(curve(train, accuracy)), "held out": held_out}
         if lines["training"][0]:
             charts.append(line_chart(_words(accuracy), "share", {k: v for k, v in lines.items() if v[0]}))
@@ -107,22 +89,6 @@ def _last_figures(validation: list[dict[str, Any]]) -> list[str]:
         return []
     last = {k: v for k, v in validation[-1].items() if k not in ("kind", "selection")}
     return [section("Last validation", table(["figure", "value"], [[_words(k), v] for k, v in last.items()]))]
-
-
-def _result_sections(results: dict[str, Any]) -> list[str]:
-    sections = []
-    if "per_class" in results:
-        rows = [[name, *(v[k] for k in ("precision", "recall", "f1", "support"))] for name, v in results["per_class"].items()]
-        sections.append(section("Each class", table(["class", "precision", "recall", "F1", "texts"], rows)))
-    if "confusion" in results:
-        chart = confusion_chart(results["labels"], results["confusion"])
-        sections.append(section("Confusion (rows: true, columns: predicted)", f"<div class=wide>{chart}</div>"))
-    if "seeds" in results:
-        names = list(results["seeds"][0]["metrics"])
-        rows = [[s["seed"], *(s["metrics"][n] for n in names)] for s in results["seeds"]]
-        rows.append(["mean (sd)", *(f"{results['mean'][n]:.4f} ({results['sd'][n]:.4f})" for n in names)])
-        sections.append(section("Seeds", table(["seed", *names], rows)))
-    return sections
 
 
 def _details(description: dict[str, Any]) -> list[str]:

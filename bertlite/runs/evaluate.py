@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,21 +13,21 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from bertlite.corpus.documents import Layout, find_sources
+from bertlite.corpus.rows import Row
 from bertlite.corpus.store import DocumentSet, TokenStore
 from bertlite.corpus.store_builder import build_store
 from bertlite.errors import InputError
 from bertlite.examples.sentence_pairs import check_next_sentences
-from bertlite.formats.huggingface import read_config, read_weights
+from bertlite.formats.huggingface import read_config, task_of
 from bertlite.inputs.masking import MaskingSettings
 from bertlite.runs.console import Console
 from bertlite.runs.predict import columns_as_trained
 from bertlite.runs.settings import PLAIN, Rows, build
 from bertlite.runs.validation import Validation
-from bertlite.tasks.classification import details, score
 from bertlite.tasks.fill_mask import load_pretraining_model
-from bertlite.tasks.labelled_rows import read_labelled
-from bertlite.tasks.predictor import Predictor
-from bertlite.tasks.readers import Columns
+from bertlite.tasks.predictor import Predictor, columns_of
+from bertlite.tasks.readers import Columns, open_table
+from bertlite.tasks.task import Task, read_examples
 from bertlite.training.hardware import HardwareSettings, start
 
 
@@ -55,7 +56,9 @@ class EvaluateRun:
     model: Path
     """Folder of a model."""
     input: Rows
-    """Labelled rows (csv, tsv, jsonl, parquet), or raw text for a masked LM."""
+    """Labelled rows (csv, tsv, jsonl, parquet, CoNLL, SQuAD's JSON), or raw text for a masked LM."""
+    predicted: bool = False
+    """The rows hold predictions, written by bertlite predict: score these."""
     batch_size: int = 32
     max_length: int | None = None
     """Tokens a text; for raw text 128 when not given."""
@@ -70,30 +73,59 @@ class EvaluateRun:
 def evaluate(**settings: Any) -> dict[str, Any]:
     """Return the figures of a model; keywords are the fields of EvaluateRun and its groups.
 
-    A fine-tuned model: loss, accuracy, macro and weighted F1, Matthews' correlation, confusion matrix, each label's
-    figures. A masked LM: losses and accuracies (all chosen positions, and those that show [MASK]), the unigram floor,
-    next-sentence accuracy, bits a character. Raises InputError for input that cannot be used.
+    A fine-tuned model: the figures of its task (classification: loss, accuracy, macro and weighted F1, Matthews' correlation,
+    calibration error, confusion matrix; tagging: accuracy, and of entities precision, recall and F1; question answering: EM
+    and F1; ...) and those of each label. A masked LM: losses and accuracies (all chosen positions, and those that show
+    [MASK]), the unigram floor, next-sentence accuracy, bits a character. Raises InputError for input that cannot be used.
     """
     run = build(EvaluateRun, settings)
-    config, _ = read_config(run.model)
+    config, raw = read_config(run.model)
     if run.batch_size < 1:
         raise InputError(f"--batch-size must be at least 1; got {run.batch_size}")
     if run.max_length is not None and not 8 <= run.max_length <= config.max_positions:
         raise InputError(f"--max-length must be between 8 and the model's {config.max_positions}; got {run.max_length}")
-    if "classifier.output.weight" in read_weights(run.model):
-        return _evaluate_classifier(run)
+    if is_fine_tuned(run.model, raw):
+        return _evaluate_task(run)
+    if run.predicted:
+        raise InputError("--predicted is for a fine-tuned model", where=run.model)
     return _evaluate_masked_lm(run)
 
 
-def _evaluate_classifier(run: EvaluateRun) -> dict[str, Any]:
+def is_fine_tuned(model: Path, raw: Mapping[str, Any]) -> bool:
+    """Return whether a model directory is that of a task, by its bertlite.json or by its config.json, `raw`."""
+    return task_of(raw) is not None or (model / "bertlite.json").exists()
+
+
+def _evaluate_task(run: EvaluateRun) -> dict[str, Any]:
     predictor = Predictor.from_pretrained(run.model, device=run.device, max_length=run.max_length, threads=run.threads)
-    rows = read_labelled(run.input, columns_as_trained(run.columns, predictor.columns))
-    ids = np.array([predictor.labels.id_of(label, rows.where, line) for label, line in zip(rows.labels, rows.lines, strict=True)])
-    probabilities = predictor.probabilities(rows.texts, run.batch_size)
-    cut = predictor.texts.report()
-    if cut:
-        Console(run.quiet).say(cut)
-    return {"rows": len(ids), **score(probabilities, ids), **details(probabilities, ids, predictor.labels.names)}
+    task = predictor.task
+    columns = columns_of(task.name, columns_as_trained(run.columns, predictor.columns), run.input)
+    if run.predicted:
+        rows = [row for _, row in open_table(run.input, columns).rows]
+        examples = read_examples(task, [_as_before(row) for row in rows], columns)
+        outputs = _outputs_of(task, rows, str(run.input))
+    else:
+        examples = read_examples(task, run.input, columns)
+        task.check(examples)
+        outputs = predictor.outputs(examples, run.batch_size)
+    for line in filter(None, [*task.says(examples), predictor.texts.report()]):
+        Console(run.quiet).say(line)
+    details = {name: value for name, value in task.details(outputs, examples).items() if name not in ("worst", "scatter")}
+    return {"task": task.name, "rows": len(examples), **task.score(outputs, examples), **details}
+
+
+def _as_before(row: Row) -> Row:
+    """Return a predicted row as it was read: of columns of words the last two are tag and probability."""
+    return row | {"columns": [word[:-2] for word in row["columns"]]} if "columns" in row else row
+
+
+def _outputs_of(task: Task, rows: list[Row], where: str) -> list[Any]:
+    prefix = "predicted_" if any(str(name).startswith("predicted_") for name in rows[0]) else ""
+    try:
+        return task.outputs_of(rows, prefix)
+    except (KeyError, IndexError, ValueError, TypeError) as error:
+        raise InputError(f"the rows do not hold predictions ({error})", where=where,
+                         remedy="give what bertlite predict wrote, or leave --predicted out") from None
 
 
 def _evaluate_masked_lm(run: EvaluateRun) -> dict[str, Any]:

@@ -5,27 +5,28 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from bertlite.errors import InputError
 from bertlite.runs.settings import PLAIN, LimitSettings, Rows, SavingSettings
-from bertlite.tasks.classification_metrics import check_selectable
+from bertlite.tasks.head import HeadSettings
 from bertlite.tasks.readers import Columns
+from bertlite.tasks.texts import LongTexts
 from bertlite.training.hardware import HardwareSettings
 from bertlite.training.optimizer import OptimizerSettings
+from bertlite.training.transfer import TransferSettings
 
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionSettings:
     """Which checkpoint is the best, and when to stop looking."""
 
-    metric: str = "accuracy"
-    """accuracy, macro_f1, weighted_f1, matthews or loss, on the validation rows."""
+    metric: str | None = None
+    """A figure of the validation rows; when not given accuracy, micro_f1, spearman or f1, as the task is."""
     patience: int | None = None
     """Stop after this many evaluations without a better one."""
 
     def __post_init__(self) -> None:
-        check_selectable(self.metric)
         if self.patience is not None and self.patience < 1:
             raise InputError(f"--selection.patience must be at least 1; got {self.patience}")
 
@@ -36,6 +37,10 @@ class TuneSettings:
 
     max_length: int | None = None
     """Tokens a text; the model's limit when not given."""
+    long_texts: LongTexts = "cut"
+    """Classification and regression: lose the end, keep head and tail, or read windows and take the mean."""
+    overlap: int | None = None
+    """Tokens that neighbouring windows share; a quarter of the length when not given."""
     batch_size: int = 32
     """Texts a step, over all processes."""
     micro_batch_size: int | None = None
@@ -47,7 +52,7 @@ class TuneSettings:
     dropout: float | None = None
     """The model's own when not given."""
     held_out: float = 0.1
-    """Share of each label's rows kept for validation, when --validation is not given."""
+    """Share of each label's rows kept for validation, when neither --validation nor --folds is given."""
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "micro_batch_size", "learning_rate"):
@@ -64,18 +69,22 @@ class TuneSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class FinetuneRun:
-    """Fine-tune a BERT to classify texts or pairs of texts."""
+    """Fine-tune a BERT on a task of your own."""
 
     out: Path
     """Folder of the run, which is a model directory."""
     model: Path | None = None
     """Model directory to start from."""
     train: Rows = None
-    """Labelled rows: a csv, tsv, jsonl or parquet file; in Python also rows."""
+    """Labelled rows: csv, tsv, jsonl, parquet, CoNLL or SQuAD's JSON; in Python also rows."""
     validation: Rows = None
     """Rows to choose the best checkpoint by; without them a tenth of the training rows."""
+    task: Literal["classification", "multi-label", "regression", "tagging", "span-qa"] | None = None
+    """What to learn; found out from the training file when not given: columns of words are tagging, .json is span-qa."""
     seeds: tuple[int, ...] = (0,)
     """One training a seed; with several, mean and deviation of the figures."""
+    folds: int | None = None
+    """Cross-validation: train so many times, each time with another part of the rows held out."""
     resume: bool = False
     """Go on with the run in --out."""
     overwrite: bool = False
@@ -88,6 +97,8 @@ class FinetuneRun:
     saving: Annotated[SavingSettings, PLAIN] = field(default_factory=SavingSettings)
     hardware: Annotated[HardwareSettings, PLAIN] = field(default_factory=HardwareSettings)
     selection: SelectionSettings = field(default_factory=SelectionSettings)
+    head: HeadSettings = field(default_factory=HeadSettings)
+    transfer: TransferSettings = field(default_factory=TransferSettings)
     # Zhang et al. 2021, "Revisiting few-sample BERT fine-tuning", sec. 4: without the correction small sets fail.
     optimizer: OptimizerSettings = field(default_factory=lambda: OptimizerSettings(bias_correction=True))
 
@@ -98,3 +109,9 @@ class FinetuneRun:
             raise InputError("--max-minutes is for pretraining", remedy="use --epochs or --max-steps")
         if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
             raise InputError("--seeds must name different numbers from 0", remedy="for example --seeds 1 2 3")
+        if self.folds is not None:
+            if self.folds < 2:
+                raise InputError(f"--folds must be at least 2; got {self.folds}")
+            if self.validation is not None or len(self.seeds) > 1:
+                other = "--validation" if self.validation is not None else "several --seeds"
+                raise InputError(f"--folds holds out its own rows: {other} cannot stand beside it", remedy="leave one out")

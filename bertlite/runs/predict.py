@@ -1,4 +1,4 @@
-"""`bertlite predict`: rows in; the same rows with label and probabilities out, one for one and in order."""
+"""`bertlite predict`: rows in; the same rows with what the model's task says of them out, one for one and in order."""
 
 from __future__ import annotations
 
@@ -8,26 +8,32 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from bertlite.config import from_dict, to_dict
+from bertlite.corpus.rows import Row
 from bertlite.errors import InputError
 from bertlite.runs.console import Console
 from bertlite.runs.settings import PLAIN, Rows, build
-from bertlite.runs.tables import open_writer
+from bertlite.runs.tables import ConllWriter, open_writer
+from bertlite.tasks.conll import column_number
 from bertlite.tasks.predictor import Predictor
-from bertlite.tasks.readers import Columns, Table, chunks, open_table, take_text
+from bertlite.tasks.readers import Columns, Table, chunks, open_table
+from bertlite.tasks.tagging import DEFAULT_TAGS
+from bertlite.tasks.task import Examples
 
 ROWS_AT_ONCE = 4096  # read, sorted by length and predicted together: memory does not grow with the input
 
 
 @dataclass(frozen=True, kw_only=True)
 class PredictRun:
-    """Predict labels with a fine-tuned model."""
+    """Predict with a fine-tuned model."""
 
     model: Path
     """Folder of a fine-tuned model."""
     input: Rows
-    """A csv, tsv, jsonl, parquet or txt file (a text a line), or - for standard input."""
+    """A csv, tsv, jsonl, parquet, CoNLL or SQuAD file, a txt file (a text a line), or - for standard input."""
     output: Path
-    """A csv, tsv, jsonl or parquet file, or - for standard output."""
+    """A csv, tsv, jsonl or parquet file, or - for standard output; like the input also .conll, or .json of answers."""
+    n_best: int = 1
+    """Question answering: keep so many answers a question."""
     batch_size: int = 32
     max_length: int | None = None
     """Tokens a text; that of the training when not given."""
@@ -41,17 +47,20 @@ class PredictRun:
 
 
 def predict(**settings: Any) -> int:
-    """Predict the labels of a table's rows and return their number; keywords are the fields of PredictRun and Columns.
+    """Predict a table's rows and return their number; keywords are the fields of PredictRun and Columns.
 
-    Every input column is kept, first and unchanged; then come `label`, `score` and a `score_` column a label, with
-    `predicted_` before them where the input has a column of that name. Raises InputError for rows that cannot be used.
+    Every input column is kept, first and unchanged; then comes what the task says, with `predicted_` before the names where
+    the input has a column of one of them: `label`, `score` and `score_<label>`; `labels`; `value`; `tags`, `scores` and
+    `entities`; `answer`, `score`, `start` and `end`. Raises InputError for rows that cannot be used.
     """
     run = build(PredictRun, settings)
     console = Console(run.quiet)
-    if run.batch_size < 1:
-        raise InputError(f"--batch-size must be at least 1; got {run.batch_size}")
+    if run.batch_size < 1 or run.n_best < 1:
+        raise InputError(f"--batch-size and --n-best must be at least 1; got {run.batch_size} and {run.n_best}")
     predictor = Predictor.from_pretrained(run.model, device=run.device, max_length=run.max_length, threads=run.threads)
     columns = columns_as_trained(run.columns, predictor.columns)
+    if run.n_best > 1 and predictor.task.name != "span-qa":
+        raise InputError(f"--n-best is for question answering; the model does {predictor.task.name}")
     table = open_table(run.input, columns)
     if table.kind == ".txt":
         columns = dataclasses.replace(columns, text_column="text", pair_column=None)
@@ -66,11 +75,19 @@ def predict(**settings: Any) -> int:
 def _write_rows(run: PredictRun, predictor: Predictor, table: Table, columns: Columns) -> int:
     total, prefix = 0, None
     with open_writer(run.output, table.kind, overwrite=run.overwrite) as writer:
+        is_columns = isinstance(writer, ConllWriter)
         for rows in chunks(table.rows, ROWS_AT_ONCE):
-            texts = [take_text(row, columns, table.where, line) for line, row in rows]
-            for (_, row), answer in zip(rows, predictor.predict(texts, run.batch_size), strict=True):
-                new = {"label": answer["label"], "score": answer["score"],
-                       **{f"score_{name}": value for name, value in answer["scores"].items()}}
+            lines = [line for line, _ in rows]
+            items = [predictor.task.take(row, columns, table.where, line, labelled=False) for line, row in rows]
+            examples = Examples(items, lines, table.where)
+            answers = predictor.task.answers(predictor.outputs(examples, run.batch_size), examples)
+            for (line, row), answer in zip(rows, answers, strict=True):
+                new = new_columns(answer, run.n_best)
+                if is_columns:
+                    writer.write({"columns": row["columns"], **new})
+                    continue
+                if "columns" in row:
+                    row = _listed(row, columns, table.where, line)
                 if prefix is None:
                     prefix = "predicted_" if new.keys() & row.keys() else ""
                 taken = {prefix + name for name in new} & row.keys()
@@ -81,8 +98,26 @@ def _write_rows(run: PredictRun, predictor: Predictor, table: Table, columns: Co
     return total
 
 
-def columns_as_trained(given: Columns, trained: dict[str, Any]) -> Columns:
+def new_columns(answer: dict[str, Any], n_best: int) -> dict[str, Any]:
+    """Return an answer as columns: a dictionary of scores becomes a column a label."""
+    new = {name: value for name, value in answer.items() if name != "n_best" and not isinstance(value, dict)}
+    new |= {f"score_{name}": score for value in answer.values() if isinstance(value, dict) for name, score in value.items()}
+    return new | ({"n_best": answer["n_best"][:n_best]} if n_best > 1 else {})
+
+
+def _listed(row: Row, columns: Columns, where: str, line: int) -> Row:
+    """Return a sentence of columns as a row of lists: its words and, where there is a further column, its tags."""
+    words = column_number(columns.words_column, Columns().words_column, row, "words", where, line)
+    listed: Row = {"words": [word[words] for word in row["columns"]]}
+    if len(row["columns"][0]) > 1:
+        tags = column_number(columns.label_column, DEFAULT_TAGS, row, "label", where, line)
+        listed |= {DEFAULT_TAGS: [word[tags] for word in row["columns"]]} if tags != words else {}
+    return listed
+
+
+def columns_as_trained(given: Columns, trained: Columns) -> Columns:
     """Return the columns to read: what was given, and for the rest what the model was trained with."""
-    defaults, asked = to_dict(Columns()), to_dict(given)
-    known = {name: value for name, value in trained.items() if name in ("text_column", "pair_column", "label_column")}
-    return from_dict(Columns, defaults | known | {name: value for name, value in asked.items() if value != defaults[name]})
+    default, asked = to_dict(Columns()), to_dict(given)
+    of_the_file = ("format", "no_header", "delimiter", "encoding", "id_column")
+    known = {name: value for name, value in to_dict(trained).items() if name not in of_the_file}
+    return from_dict(Columns, default | known | {name: value for name, value in asked.items() if value != default[name]})

@@ -17,13 +17,15 @@ from typing import Any
 
 from bertlite.config import differences, flatten
 from bertlite.errors import InputError
-from bertlite.files import folder_lock, read_json, read_object, remove_partials, write_json
+from bertlite.files import atomic_path, folder_lock, read_json, read_object, remove_partials, write_json
 from bertlite.runs.console import is_main_process
 
 # What a run leaves in its folder; --overwrite removes these and nothing else.
-OWN_FILES = ("run.json", "metrics.jsonl", "checkpoints", "store", "report.html", "README.md", "bertlite.json", "config.json",
-             "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "modules.json",
-             "sentence_bert_config.json", "1_Pooling", "results.json", "held_out.json")
+MODEL_FILES = ("bertlite.json", "config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "modules.json",
+               "sentence_bert_config.json", "1_Pooling/config.json", "model.safetensors")
+OWN_FILES = ("run.json", "metrics.jsonl", "checkpoints", "store", "report.html", "README.md", "results.json", "held_out.json",
+             *(name.partition("/")[0] for name in MODEL_FILES))
+TRIALS = ("seed-*", "fold-*")  # folders of several trainings
 PACKAGES = ("bertlite", "torch", "tokenizers", "accelerate", "numpy", "safetensors", "sentencex")
 
 
@@ -34,7 +36,7 @@ def hold_folder(out: Path, *, is_resumed: bool, overwrite: bool) -> Iterator[Non
         yield
         return
     with folder_lock(out):
-        for folder in (out, out / "checkpoints", *out.glob("seed-*/checkpoints")):
+        for folder in (out, out / "checkpoints", *(path for trial in TRIALS for path in out.glob(f"{trial}/checkpoints"))):
             remove_partials(folder)
         with contextlib.nullcontext() if is_resumed else fresh_run(out, overwrite=overwrite):
             yield
@@ -77,16 +79,25 @@ def _check_folder(out: Path, *, overwrite: bool) -> list[str]:
 
 def _own(out: Path) -> list[str]:
     there = [name for name in OWN_FILES if (out / name).exists() or (out / name).is_symlink()]
-    return there + ([path.name for path in out.glob("seed-*")] if there else [])
+    return there + ([path.name for trial in TRIALS for path in out.glob(trial)] if there else [])
 
 
 def _has_begun(out: Path) -> bool:
-    signs = ("checkpoints/step-*", "results.json", "seed-*/checkpoints/step-*", "seed-*/results.json")
-    return any(any(out.glob(sign)) for sign in signs)
+    folders = ("", *(f"{trial}/" for trial in TRIALS))
+    return any(any(out.glob(folder + sign)) for folder in folders for sign in ("checkpoints/step-*", "results.json"))
 
 
 def _remove(path: Path) -> None:
     shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def copy_model(source: Path, target: Path) -> None:
+    """Copy the files of a model directory, each atomically."""
+    for name in MODEL_FILES:
+        if (source / name).exists():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            with atomic_path(target / name) as partial:
+                shutil.copyfile(source / name, partial)
 
 
 def check_apart(out: Path, *inputs: Any) -> None:

@@ -1,4 +1,4 @@
-"""Rows out, one at a time: csv, tsv, jsonl, parquet or standard output; a file appears whole or not at all."""
+"""Rows out, one at a time: csv, tsv, jsonl, parquet, CoNLL or standard output; a file appears whole or not at all."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from typing import IO, Any, Protocol
 
 from bertlite.errors import InputError
 from bertlite.files import atomic_path, check_writable
+from bertlite.tasks.conll import SUFFIXES as CONLL
 
 Row = dict[str, Any]
+TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 PARQUET_ROWS = 4096  # rows a row group
 
 
@@ -35,6 +37,11 @@ def check_names(row: Row, names: list[str]) -> None:
                          remedy="name a .jsonl output")
 
 
+def _cell(value: Any) -> Any:
+    """Return a value as a csv holds it: lists and objects as JSON."""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else value
+
+
 class CsvWriter:
     """Rows as csv or tsv; the first one names the columns."""
 
@@ -48,7 +55,7 @@ class CsvWriter:
             self.names = list(row)
             self.writer.writerow(self.names)
         check_names(row, self.names)
-        self.writer.writerow([row[name] for name in self.names])
+        self.writer.writerow([_cell(row[name]) for name in self.names])
 
     def close(self) -> None:
         """Nothing is held back."""
@@ -67,6 +74,38 @@ class JsonlWriter:
 
     def close(self) -> None:
         """Nothing is held back."""
+
+
+class ConllWriter:
+    """Sentences as columns of words: the columns that were read, then tag and probability; an empty line between sentences."""
+
+    def __init__(self, handle: IO[str]):
+        self.handle = handle
+
+    def write(self, row: Row) -> None:
+        """Write one sentence."""
+        for columns, tag, score in zip(row["columns"], row["tags"], row["scores"], strict=True):
+            self.handle.write("\t".join([*columns, tag, f"{score:.6f}"]) + "\n")
+        self.handle.write("\n")
+
+    def close(self) -> None:
+        """Nothing is held back."""
+
+
+class AnswerWriter:
+    """The answer of each question under its id, one JSON object, as SQuAD's evaluation script reads it."""
+
+    def __init__(self, handle: IO[str]):
+        self.handle = handle
+        self.answers: dict[str, str] = {}
+
+    def write(self, row: Row) -> None:
+        """Keep one answer."""
+        self.answers[str(row["id"])] = row["answer"]
+
+    def close(self) -> None:
+        """Write all answers."""
+        json.dump(self.answers, self.handle, ensure_ascii=False, indent=1)
 
 
 class ParquetWriter:
@@ -115,16 +154,18 @@ class ParquetWriter:
 
 @contextlib.contextmanager
 def open_writer(output: Path, input_kind: str, *, overwrite: bool, vectors: dict[str, int] | None = None) -> Iterator[Writer]:
-    """Yield a writer for `output` by its suffix; `-` writes csv or tsv where the input is one, else JSON lines.
+    """Yield a writer for `output` by its suffix; `-` writes csv, tsv or CoNLL where the input is that, else JSON lines.
 
     Raises InputError for another suffix, or a file that is there.
     """
     if str(output) == "-":
-        delimiter = {".csv": ",", ".tsv": "\t"}.get(input_kind)
-        yield CsvWriter(sys.stdout, delimiter) if delimiter else JsonlWriter(sys.stdout)
+        writer = _writer(input_kind if input_kind in (".csv", ".tsv", ".conll") else ".jsonl", sys.stdout)
+        yield writer
+        writer.close()
         sys.stdout.flush()
         return
-    check_output(output, (".csv", ".tsv", ".jsonl", ".parquet"), overwrite=overwrite)
+    kinds = {".conll": (*TABLES, *CONLL), ".json": (*TABLES, ".json")}.get(input_kind, TABLES)
+    check_output(output, kinds, overwrite=overwrite)
     with atomic_path(output) as partial:
         if output.suffix == ".parquet":
             parquet = ParquetWriter(partial, vectors)
@@ -132,8 +173,15 @@ def open_writer(output: Path, input_kind: str, *, overwrite: bool, vectors: dict
             parquet.close()
             return
         with open(partial, "w", encoding="utf-8", newline="") as handle:
-            delimiter = "\t" if output.suffix == ".tsv" else ","
-            yield JsonlWriter(handle) if output.suffix == ".jsonl" else CsvWriter(handle, delimiter)
+            writer = _writer(output.suffix, handle)
+            yield writer
+            writer.close()
+
+
+def _writer(kind: str, handle: IO[str]) -> Writer:
+    if kind in (".csv", ".tsv"):
+        return CsvWriter(handle, "\t" if kind == ".tsv" else ",")
+    return ConllWriter(handle) if kind in CONLL else AnswerWriter(handle) if kind == ".json" else JsonlWriter(handle)
 
 
 def check_output(output: Path, suffixes: tuple[str, ...], *, overwrite: bool) -> None:

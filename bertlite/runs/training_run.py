@@ -38,15 +38,17 @@ class TrainingRun:
     """Whether the model at the folder's root is the best one, rather than the last."""
 
     def go(self, model: nn.Module, settings: LoopSettings, optimizer_settings: OptimizerSettings,
-           make_hooks: Callable[[nn.Module], Hooks]) -> TrainingState:
+           make_hooks: Callable[[nn.Module], Hooks], rate_of: Callable[[str], float] = lambda name: 1.0) -> TrainingState:
         """Train `model` and return where it ended; `make_hooks` gets it as Accelerate prepared it.
+
+        `rate_of` gives a parameter's share of the learning rate by its name.
 
         Raises Stopped when it was asked to stop, with its state saved.
         """
         found = checkpoints(self.out / "checkpoints") if self.is_resumed else []
         if found:
             load_weights(model, read_weights(found[-1]), where=found[-1])
-        optimizer = make_optimizer(model, optimizer_settings, learning_rate=settings.learning_rate)
+        optimizer = make_optimizer(model, optimizer_settings, learning_rate=settings.learning_rate, rate_of=rate_of)
         state = TrainingState()
         if found:
             state, tensors = load_checkpoint(found[-1])

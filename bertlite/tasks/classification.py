@@ -1,85 +1,188 @@
-"""Classification of texts and pairs: features, head, loss and figures joined.
+"""Classification of texts and pairs: one label each.
 
 Source: Devlin et al. 2019, sec. 4.1: a linear layer on the pooled [CLS] state, cross-entropy.
-Shapes: B rows, T tokens, N texts, C labels, D hidden size.
+Shapes: n texts, C labels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+from scipy.special import log_softmax, softmax
+from torch import nn
 
-from bertlite.inputs.batch import Batch, BatchItem
+from bertlite.corpus.rows import Row
+from bertlite.formats.huggingface import dump_labels, read_labels
 from bertlite.model.config import ModelConfig
-from bertlite.model.encoder import Encoder, first_states
-from bertlite.model.heads import ClassificationHead, Pooler
-from bertlite.model.init import initialise
-from bertlite.objectives.sums import Sums, cross_entropy_sums
+from bertlite.objectives.sequence_labels import SequenceClassifier, cross_entropy
+from bertlite.tasks.calibration import calibration_error, fit_temperature, reliability
 from bertlite.tasks.classification_metrics import classification_metrics, confusion, per_class
-from bertlite.tasks.texts import length_batches
+from bertlite.tasks.head import HeadSettings
+from bertlite.tasks.labels import Labels, is_number
+from bertlite.tasks.readers import Columns, Text, take_label, take_text
+from bertlite.tasks.task import Examples, Windows
+from bertlite.tasks.texts import TextEncoder
 
-HEAD_STD = 0.02  # Devlin et al. 2019, released code: of every new classifier, whatever the encoder's deviation
-
-
-class Classifier(nn.Module):
-    """Encoder, pooler and a linear layer."""
-
-    losses = ("classification",)
-
-    def __init__(self, config: ModelConfig, num_labels: int):
-        super().__init__()
-        self.config = config
-        self.encoder = Encoder(config)
-        self.pooler = Pooler(config)
-        self.classifier = ClassificationHead(config, num_labels)
-
-    def initialise(self, seed: int) -> None:
-        """Draw new weights; the encoder's are usually replaced afterwards."""
-        initialise(self.encoder, std=self.config.init_std, seed=seed)
-        initialise(self.pooler, std=self.config.init_std, seed=seed, part=1)
-        initialise(self.classifier, std=HEAD_STD, seed=seed, part=2)
-
-    def logits(self, batch: Batch) -> Tensor:
-        """Return (N, C)."""
-        return self.classifier(self.pooler(first_states(self.encoder(batch), batch)))
-
-    def counts(self, batch: Batch) -> dict[str, int]:
-        """Return the number of texts."""
-        return {"classification": batch.num_sequences}
-
-    def forward(self, batch: Batch) -> dict[str, Sums]:
-        """Return the loss's sums."""
-        (sums,) = cross_entropy_sums(self.logits(batch), batch.sequence_labels)
-        return {"classification": sums}
+WORST = 20  # errors that are kept for the report
 
 
-@torch.inference_mode()
-def classify(model: Classifier, items: Sequence[BatchItem], *, device: torch.device, pad_id: int, batch_size: int = 32,
-             ) -> np.ndarray:
-    """Return the label probabilities of each item, (n, C) float32, in their order."""
-    was_training = model.training
-    model.eval()
-    num_labels = model.classifier.output.out_features
-    probabilities = np.empty((len(items), num_labels), dtype=np.float32)
-    for numbers, batch in length_batches(items, batch_size=batch_size, pad_id=pad_id):
-        logits = model.logits(batch.to(device))
-        probabilities[numbers] = logits.float().softmax(-1).cpu().numpy()
-    model.train(was_training)
-    return probabilities
+@dataclass(frozen=True)
+class LabelledText:
+    """A text or a pair, and its label as the task has it; None where labels are not read."""
+
+    text: Text
+    label: Any = None
 
 
-def score(probabilities: np.ndarray, label_ids: np.ndarray) -> dict[str, float]:
-    """Return loss, accuracy, macro and weighted F1 and Matthews' correlation of (n, C) against ids (n,)."""
-    chosen = np.maximum(probabilities[np.arange(len(label_ids)), label_ids], 1e-12)
-    figures = {"loss": float(-np.log(chosen).mean())}
-    return figures | classification_metrics(probabilities.argmax(1), label_ids)
+@dataclass(frozen=True)
+class Classification:
+    """Texts or pairs, one label each; the output of a text is its logits (C,)."""
+
+    texts: TextEncoder
+    label_set: Labels
+    weights: tuple[float, ...] | None = None
+    head: HeadSettings = field(default_factory=HeadSettings)
+    temperature: float = 1.0
+
+    name: ClassVar[str] = "classification"
+    metrics: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "weighted_f1", "matthews", "loss")
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels' names in the order of their ids."""
+        return self.label_set.names
+
+    @classmethod
+    def learned_from(cls, examples: Examples[LabelledText], texts: TextEncoder, head: HeadSettings) -> Self:
+        """Return the task with the labels of training examples; raises InputError unless there are two."""
+        head.check(cls.name, "class_weights", "label_smoothing")
+        labels = Labels.found_in((item.label for item in examples.items), examples.where)
+        counts = Counter(item.label for item in examples.items)
+        return cls(texts, labels, head.weights_for(labels.names, [counts[name] for name in labels.names]), head)
+
+    @classmethod
+    def restored(cls, config: Mapping[str, Any], extra: Mapping[str, Any], texts: TextEncoder, num_outputs: int) -> Self:
+        """Return the task of a model directory."""
+        names = read_labels(config) or [f"LABEL_{i}" for i in range(num_outputs)]
+        return cls(texts, Labels(names), temperature=float(extra.get("temperature", 1.0)))
+
+    @staticmethod
+    def take(row: Row, columns: Columns, where: str, line: int, *, labelled: bool) -> LabelledText:
+        """Return a row's text and label."""
+        return LabelledText(take_text(row, columns, where, line), take_label(row, columns, where, line) if labelled else None)
+
+    @staticmethod
+    def prepare(examples: Examples[LabelledText], columns: Columns) -> Examples[LabelledText]:
+        """Return the examples as they are."""
+        return examples
+
+    def make_model(self, config: ModelConfig) -> nn.Module:
+        """Return the model, with weights not yet drawn."""
+        objective = cross_entropy(self.weights, smoothing=self.head.label_smoothing)
+        return SequenceClassifier(config, len(self.labels), objective)
+
+    def check(self, examples: Examples[LabelledText]) -> None:
+        """Raise InputError for a label that the training rows do not have."""
+        self.ids(examples)
+
+    def windows(self, examples: Examples[LabelledText], *, labelled: bool) -> Windows:
+        """Return the texts' windows."""
+        ids = self.ids(examples).tolist() if labelled else None
+        return Windows(*self.texts.windows([item.text for item in examples.items], ids))
+
+    def ids(self, examples: Examples[LabelledText]) -> np.ndarray:
+        """Return the labels' ids, (n,); raises InputError for one that is not known."""
+        return np.array([self.label_set.id_of(item.label, examples.where, line)
+                         for item, line in zip(examples.items, examples.lines, strict=True)])
+
+    def outputs(self, model: nn.Module, logits: list[np.ndarray], windows: Windows, examples: Examples[LabelledText],
+                ) -> list[np.ndarray]:
+        """Return the mean logits of each text's windows."""
+        return mean_of_windows(logits, windows.owners, len(examples))
+
+    def outputs_of(self, rows: Sequence[Row], prefix: str) -> list[np.ndarray]:
+        """Return the logits, but for a constant, that a row's probabilities tell of."""
+        scores = np.array([[float(row[f"{prefix}score_{name}"]) for name in self.labels] for row in rows])
+        return list(np.log(np.maximum(scores, 1e-30)) * self.temperature)
+
+    def probabilities(self, outputs: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the labels' probabilities, (n, C)."""
+        return softmax(np.array(outputs).reshape(-1, len(self.labels)) / self.temperature, axis=1)
+
+    def tuned(self, outputs: list[np.ndarray], examples: Examples[LabelledText]) -> Self:
+        """Return the task with a temperature fitted to the examples."""
+        return replace(self, temperature=fit_temperature(np.array(outputs), self.ids(examples)))
+
+    def answers(self, outputs: list[np.ndarray], examples: Examples[LabelledText]) -> list[dict[str, Any]]:
+        """Return `label`, its probability `score`, and the `scores` of all labels."""
+        return [{"label": self.labels[int(row.argmax())], "score": float(row.max()),
+                 "scores": dict(zip(self.labels, row.tolist(), strict=True))} for row in self.probabilities(outputs)]
+
+    def score(self, outputs: list[np.ndarray], examples: Examples[LabelledText]) -> dict[str, float]:
+        """Return loss, accuracy, macro and weighted F1, Matthews' correlation and calibration error."""
+        ids, rows = self.ids(examples), np.array(outputs, dtype=np.float64)
+        losses = -log_softmax(rows / self.temperature, axis=1)[np.arange(len(ids)), ids]
+        probabilities = self.probabilities(outputs)
+        return {"loss": float(losses.mean())} | classification_metrics(probabilities.argmax(1), ids) | {
+            "calibration_error": calibration_error(probabilities, ids)}
+
+    def details(self, outputs: list[np.ndarray], examples: Examples[LabelledText]) -> dict[str, Any]:
+        """Return confusion matrix, figures of each label, calibration curve and the worst errors."""
+        ids, probabilities = self.ids(examples), self.probabilities(outputs)
+        matrix = confusion(probabilities.argmax(1), ids, len(self.labels))
+        uncalibrated = replace(self, temperature=1.0).probabilities(outputs)
+        return {"labels": self.labels, "confusion": matrix, "per_class": per_class(matrix, self.labels),
+                "reliability": reliability(probabilities, ids), "temperature": self.temperature,
+                "calibration_error_before": calibration_error(uncalibrated, ids),
+                "worst": self._worst(probabilities, ids, examples)}
+
+    def _worst(self, probabilities: np.ndarray, ids: np.ndarray, examples: Examples[LabelledText]) -> list[dict[str, Any]]:
+        """Return the errors that the model was surest of."""
+        best = probabilities.argmax(1)
+        wrong = np.flatnonzero(best != ids)
+        chosen = wrong[np.argsort(probabilities[wrong, ids[wrong]], kind="stable")][:WORST]
+        return [{"line": examples.lines[i], "text": shown(examples.items[i].text), "label": self.labels[ids[i]],
+                 "predicted": self.labels[best[i]], "score": float(probabilities[i, best[i]])} for i in chosen.tolist()]
+
+    def strata(self, examples: Examples[LabelledText]) -> np.ndarray:
+        """Return the labels' ids: every label has its share of what is held out."""
+        return self.ids(examples)
+
+    def groups(self, examples: Examples[LabelledText]) -> np.ndarray:
+        """Return a group for each text."""
+        return np.arange(len(examples))
+
+    def config_entries(self) -> dict[str, Any]:
+        """Return labels and problem type."""
+        return {"problem_type": "single_label_classification", **dump_labels(self.labels)}
+
+    def extra(self) -> dict[str, Any]:
+        """Return the temperature."""
+        return {"temperature": self.temperature}
+
+    def says(self, examples: Examples[LabelledText]) -> list[str]:
+        """Return the number of labels, and that numbers are taken as names."""
+        commonest = np.bincount(self.ids(examples)).max() / len(examples)
+        lines = [f"{len(self.labels)} labels; the commonest has {commonest:.1%}"]
+        if all(is_number(name) for name in self.labels):
+            lines.append("the labels are numbers, taken as names of classes; --task regression predicts numbers as such")
+        return lines
 
 
-def details(probabilities: np.ndarray, label_ids: np.ndarray, labels: list[str]) -> dict[str, Any]:
-    """Return confusion matrix and figures of each label, for reports and results."""
-    matrix = confusion(probabilities.argmax(1), label_ids, len(labels))
-    return {"labels": labels, "confusion": matrix, "per_class": per_class(matrix, labels)}
+def mean_of_windows(logits: list[np.ndarray], owners: list[int], total: int) -> list[np.ndarray]:
+    """Return for each of `total` texts the mean of its windows' logits."""
+    if not total:
+        return []
+    sums = np.zeros((total, len(logits[0])))
+    np.add.at(sums, owners, logits)
+    return list(sums / np.bincount(owners, minlength=total)[:, None])
+
+
+def shown(text: Text) -> str:
+    """Return a text or a pair in one line, shortened for a report."""
+    line = " ||| ".join(text) if isinstance(text, tuple) else text
+    return line if len(line) <= 300 else line[:299] + "…"

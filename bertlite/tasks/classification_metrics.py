@@ -7,10 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from bertlite.errors import InputError
-
-SELECTABLE = ("accuracy", "macro_f1", "weighted_f1", "matthews", "loss")
-
 
 @cache
 def _metric_classes() -> tuple[Any, ...]:
@@ -65,9 +61,3 @@ def per_class(matrix: list[list[int]], labels: list[str]) -> dict[str, dict[str,
     f1 = 2 * right / np.maximum(1, predicted + true)
     return {name: {"precision": float(precision[i]), "recall": float(recall[i]), "f1": float(f1[i]), "support": int(true[i])}
             for i, name in enumerate(labels)}
-
-
-def check_selectable(name: str) -> None:
-    """Raise InputError unless a model can be chosen by the figure `name`."""
-    if name not in SELECTABLE:
-        raise InputError(f"--selection.metric {name!r} is not one of {', '.join(SELECTABLE)}")

@@ -60,7 +60,7 @@ class FillMask:
             raise InputError(f"--top-k must be between 1 and the vocabulary's {self.model.config.vocab_size}; got {top_k}")
         item = BatchItem(ids, np.array(encoding.type_ids), masks, np.zeros(len(masks), dtype=np.int64))
         batch = make_batch([[item]], length=len(ids), pad_id=self.tokenizer.pad_id)
-        hidden = self.model.encoder(batch).flatten(0, 1)[batch.masked_positions]  # (M, D)
+        hidden = self.model.encoder(batch).flatten(0, 1)[batch.labelled_positions]  # (M, D)
         probs = self.model.masked_lm(hidden, self.model.encoder.embeddings.token.weight).softmax(-1)
         return [self._answers(ids, int(mask), probs[row], top_k) for row, mask in enumerate(masks)]
 

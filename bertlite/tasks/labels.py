@@ -1,12 +1,9 @@
-"""Labels by their names: names in, ids out and back; and a held-out tenth in which every label has its share."""
+"""Labels by their names: names in, ids out and back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-import numpy as np
-
-from bertlite.draws import Purpose, stream
 from bertlite.errors import InputError, nearest
 
 
@@ -20,7 +17,7 @@ class Labels:
     @classmethod
     def found_in(cls, values: Iterable[str], where: str) -> Labels:
         """Collect the labels of training rows; raises InputError unless there are two."""
-        distinct = sorted(set(values), key=lambda name: (0, float(name), name) if _is_number(name) else (1, 0.0, name))
+        distinct = sorted(set(values), key=lambda name: (0, float(name), name) if is_number(name) else (1, 0.0, name))
         if len(distinct) < 2:
             raise InputError(f"the training rows have {len(distinct)} label, a classifier needs two", where=where)
         return cls(distinct)
@@ -36,26 +33,10 @@ class Labels:
         return self.ids[name]
 
 
-def _is_number(name: str) -> bool:
+def is_number(name: str) -> bool:
+    """Return whether a label's name is a number."""
     try:
         float(name)
     except ValueError:
         return False
     return True
-
-
-def hold_out(label_ids: Sequence[int], share: float, seed: int) -> np.ndarray:
-    """Return the row numbers to hold out, ascending: `share` of each label's rows, at least one where it has two.
-
-    Raises InputError when no label has two rows.
-    """
-    ids = np.asarray(label_ids)
-    held = []
-    for label in np.unique(ids):
-        rows = np.flatnonzero(ids == label)
-        count = max(1, round(share * len(rows))) if len(rows) > 1 else 0
-        held.append(stream(seed, Purpose.HOLD_OUT, 0, int(label)).permutation(rows)[:count])
-    chosen = np.sort(np.concatenate(held))
-    if not len(chosen):
-        raise InputError("no label has two rows, so none can be held out", remedy="give --validation, or another --label-column")
-    return chosen

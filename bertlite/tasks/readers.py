@@ -1,13 +1,18 @@
-"""Tables as they are found: files or Python rows in; texts, pairs and labels out, each with its place for errors."""
+"""Tables as they are found: files or Python rows in; texts, pairs and labels out, each with its place for errors.
+
+Columns of words and tags (CoNLL) and question files (SQuAD) are read elsewhere, into rows like a table's.
+"""
 
 from __future__ import annotations
 
 import itertools
+import json
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from bertlite.corpus.rows import (
     Row,
@@ -22,9 +27,12 @@ from bertlite.corpus.rows import (
     text_lines,
 )
 from bertlite.errors import InputError, nearest
+from bertlite.tasks.conll import SUFFIXES as CONLL
+from bertlite.tasks.conll import conll_rows
+from bertlite.tasks.squad import squad_rows
 
 Text = str | tuple[str, str]
-TABLES = (".csv", ".tsv", ".jsonl", ".parquet", ".txt")
+TABLES = (".csv", ".tsv", ".jsonl", ".parquet", ".txt", ".json", *CONLL)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,11 +40,23 @@ class Columns:
     """Which columns hold what, by name; without a header by number, from 1."""
 
     text_column: str = "text"
+    """The text; of question answering the question (`question`)."""
     pair_column: str | None = None
-    """The second text of a pair."""
+    """The second text of a pair; of question answering the passage (`context`)."""
     label_column: str = "label"
+    """Label, labels or number; of tagging `tags`, or a column of CoNLL by number or name; of question answering `answers`."""
+    label_separator: str | None = None
+    """What stands between the labels of a multi-label text, where they are no JSON list."""
+    words_column: str = "words"
+    """Tagging: the words, or a column of CoNLL by number or name."""
     id_column: str | None = None
     """A column to keep beside the results."""
+    format: Literal["auto", "table", "columns"] = "auto"
+    """What a .txt, .tsv or .csv is: a table, or columns of words and tags (CoNLL)."""
+    scheme: Literal["auto", "iob1", "iob2", "iobes", "plain"] = "auto"
+    """How tags mark spans; plain takes each as it is, as parts of speech."""
+    split_words: bool = False
+    """Tagging: make each character a word of its own, as Chinese is best tagged."""
     no_header: bool = False
     """The table's first line is a row; columns are called 1, 2, 3 ..."""
     delimiter: str | None = None
@@ -57,7 +77,7 @@ class Table:
     rows: Iterator[tuple[int, Row]]
     where: str
     kind: str
-    """The suffix its rows came from: .csv, .tsv, .jsonl, .parquet, .txt, or empty for Python rows."""
+    """The suffix its rows came from: .csv, .tsv, .jsonl, .parquet, .txt, .conll, .json, or empty for Python rows."""
 
 
 def open_table(source: Any, columns: Columns) -> Table:
@@ -75,9 +95,12 @@ def open_table(source: Any, columns: Columns) -> Table:
     if not path.is_file():
         raise InputError("there is no such file", where=path)
     kind = kind_of(path)
+    if kind in CONLL or columns.format == "columns":
+        return Table(conll_rows(path, columns.encoding), str(path), ".conll")
     makers: dict[str, Callable[[], Iterator[tuple[int, Row]]]] = {
         ".parquet": lambda: parquet_rows(path),
         ".jsonl": lambda: json_rows(text_lines(path, columns.encoding), path),
+        ".json": lambda: squad_rows(path, columns.encoding),
         ".txt": lambda: ((number, {"text": line}) for number, line in text_lines(path, columns.encoding)),
         ".csv": lambda: csv_rows(path, encoding=columns.encoding, has_header=not columns.no_header, delimiter=columns.delimiter),
     }
@@ -114,13 +137,13 @@ def _python_rows(source: Any) -> Iterator[tuple[int, Row]]:
 def take_text(row: Row, columns: Columns, where: str, line: int) -> Text:
     """Return the text of a row, or its pair; raises InputError for a missing column or a value that is not text."""
     if columns.pair_column is None:
-        return _text(row, columns.text_column, "text", where, line)
-    return _text(row, columns.text_column, "text", where, line), _text(row, columns.pair_column, "pair", where, line)
+        return text_of(row, columns.text_column, "text", where, line)
+    return text_of(row, columns.text_column, "text", where, line), text_of(row, columns.pair_column, "pair", where, line)
 
 
 def take_label(row: Row, columns: Columns, where: str, line: int) -> str:
     """Return the label of a row by its name; numbers become their text."""
-    value = _column(row, columns.label_column, "label", where, line)
+    value = column_of(row, columns.label_column, "label", where, line)
     if value is None or value == "" or value != value:
         raise InputError(f"the column {columns.label_column!r} is empty", where=where, line=line)
     if isinstance(value, bool) or not isinstance(value, (str, int)):
@@ -128,8 +151,47 @@ def take_label(row: Row, columns: Columns, where: str, line: int) -> str:
     return str(value).strip()
 
 
-def _text(row: Row, column: str, flag: str, where: str, line: int) -> str:
-    value = _column(row, column, flag, where, line)
+def take_label_list(row: Row, columns: Columns, where: str, line: int) -> tuple[str, ...]:
+    """Return the labels of a row, which may be none: a list, a JSON list, or texts between separators."""
+    value = column_of(row, columns.label_column, "label", where, line)
+    if value is None or value == "" or value != value:
+        return ()
+    if isinstance(value, str):
+        value = _split_labels(value, columns.label_separator, where, line)
+    if not isinstance(value, (list, tuple)) or not all(isinstance(v, (str, int)) and not isinstance(v, bool) for v in value):
+        raise InputError(f"the labels {value!r} are no list of names", where=where, line=line,
+                         remedy='give a JSON list such as ["a", "b"], or --label-separator')
+    return tuple(dict.fromkeys(str(name).strip() for name in value))
+
+
+def _split_labels(value: str, separator: str | None, where: str, line: int) -> Any:
+    if separator is not None:
+        return [name for name in value.split(separator) if name.strip()]
+    try:
+        found = json.loads(value)
+    except json.JSONDecodeError:
+        found = None
+    if isinstance(found, list):
+        return found
+    raise InputError(f"the labels {value!r} are no JSON list", where=where, line=line,
+                     remedy="--label-separator names what stands between them")
+
+
+def take_number(row: Row, columns: Columns, where: str, line: int) -> float:
+    """Return the number of a row."""
+    value = column_of(row, columns.label_column, "label", where, line)
+    try:
+        number = float(value) if not isinstance(value, bool) else math.nan
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(f"the column {columns.label_column!r} holds {value!r}, not a number", where=where, line=line)
+    return number
+
+
+def text_of(row: Row, column: str, flag: str, where: str, line: int) -> str:
+    """Return the text of a column, empty where there is nothing; raises InputError for what is not text."""
+    value = column_of(row, column, flag, where, line)
     if value is None or value != value:  # None and NaN: how tables say that there is nothing
         return ""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -140,7 +202,8 @@ def _text(row: Row, column: str, flag: str, where: str, line: int) -> str:
     return value
 
 
-def _column(row: Row, column: str, flag: str, where: str, line: int) -> Any:
+def column_of(row: Row, column: str, flag: str, where: str, line: int) -> Any:
+    """Return the value of a column, which --FLAG-column names; raises InputError where it is not there."""
     if column not in row:
         raise InputError(f"there is no column {column!r}{nearest(column, map(str, row))}", where=where, line=line,
                          remedy=f"--{flag}-column names one of {', '.join(map(str, row))}")

@@ -143,7 +143,7 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, accelerator: Accel
             step = next(steps)
             rate = settings.learning_rate * schedule.factor(state.step)
             for group in optimizer.param_groups:
-                group["lr"] = rate
+                group["lr"] = rate * group["share"]
             stop_code = _update(model, optimizer, accelerator, settings, step, state.step, meter, hooks.flops, stop.code)
             state.step, state.position = state.step + 1, step.after
             bar.update()

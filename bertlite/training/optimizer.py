@@ -7,6 +7,7 @@ to three times as long, which at the small presets' learning rates leaves a mode
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -40,11 +41,19 @@ class OptimizerSettings:
             raise InputError("--optimizer.eps and --optimizer.clip-norm must be positive, --optimizer.weight-decay at least 0")
 
 
-def make_optimizer(model: nn.Module, settings: OptimizerSettings, *, learning_rate: float) -> torch.optim.AdamW:
-    """Return AdamW over the parameters that train: matrices decay, biases and LayerNorm do not."""
-    trained = [p for p in model.parameters() if p.requires_grad]
-    groups = [{"params": [p for p in trained if p.ndim >= 2], "weight_decay": settings.weight_decay},
-              {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0}]
+def make_optimizer(model: nn.Module, settings: OptimizerSettings, *, learning_rate: float,
+                   rate_of: Callable[[str], float] = lambda name: 1.0) -> torch.optim.AdamW:
+    """Return AdamW over the parameters that train: matrices decay, biases and LayerNorm do not.
+
+    `rate_of` gives a parameter's share of the learning rate by its name; its group keeps it under "share".
+    """
+    named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    trained = [p for _, p in named]
+    together: dict[tuple[float, bool], list[Tensor]] = {}
+    for name, p in named:
+        together.setdefault((rate_of(name), p.ndim >= 2), []).append(p)
+    groups = [{"params": parameters, "weight_decay": settings.weight_decay if decays else 0.0, "share": share}
+              for (share, decays), parameters in sorted(together.items(), key=lambda entry: entry[0], reverse=True)]
     optimizer = torch.optim.AdamW(groups, lr=learning_rate, betas=(settings.beta1, settings.beta2), eps=settings.eps,
                                   fused=True)
     if not settings.bias_correction:

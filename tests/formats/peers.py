@@ -64,7 +64,7 @@ def their_inputs(items: list[BatchItem]) -> dict[str, torch.Tensor]:
         inputs["input_ids"][row, : len(item)] = torch.from_numpy(item.input_ids)
         inputs["token_type_ids"][row, : len(item)] = torch.from_numpy(item.segment_ids)
         inputs["attention_mask"][row, : len(item)] = 1
-        labels[row, torch.from_numpy(item.masked_positions)] = torch.from_numpy(item.masked_labels)
+        labels[row, torch.from_numpy(item.labelled_positions)] = torch.from_numpy(item.token_labels)
     return inputs | {"labels": labels, "next_sentence_label": torch.tensor([item.label for item in items])}
 
 

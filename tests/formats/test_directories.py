@@ -21,7 +21,7 @@ from bertlite.formats.huggingface import (
 from bertlite.formats.sentence_transformers import read_sentence_model, write_sentence_model
 from bertlite.model.config import ModelConfig
 from bertlite.objectives.pretraining import BertForPretraining
-from bertlite.tasks.classification import Classifier
+from bertlite.objectives.sequence_labels import SequenceClassifier, cross_entropy
 from bertlite.tasks.embedding import Embedder
 from bertlite.tasks.fill_mask import FillMask
 from bertlite.tasks.predictor import Predictor
@@ -111,7 +111,7 @@ def test_sentence_transformers_encodes_it_equally(directory):
 def test_a_classifier_loads_and_agrees(directory, tmp_path):
     folder, _, tokenizer = directory
     config, _ = read_config(folder)
-    model = Classifier(config, 3)
+    model = SequenceClassifier(config, 3, cross_entropy())
     model.initialise(0)
     load_weights(model, read_weights(folder), where=folder)
     write_model(tmp_path, model, config, tokenizer, max_length=32, problem_type="single_label_classification",
@@ -121,7 +121,8 @@ def test_a_classifier_loads_and_agrees(directory, tmp_path):
     tokens = transformers.AutoTokenizer.from_pretrained(tmp_path)
     inputs = tokens([p[0] for p in PAIRS], [p[1] for p in PAIRS], padding=True, return_tensors="pt")
     expected = peer.eval()(**inputs).logits.softmax(-1).detach().numpy()
-    np.testing.assert_allclose(Predictor.from_pretrained(tmp_path, device="cpu").probabilities(PAIRS), expected, atol=1e-5)
+    answers = Predictor.from_pretrained(tmp_path, device="cpu").predict(PAIRS)
+    np.testing.assert_allclose([list(answer["scores"].values()) for answer in answers], expected, atol=1e-5)
 
 
 def test_config_and_weights_survive(directory):

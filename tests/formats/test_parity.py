@@ -49,7 +49,7 @@ def test_states_logits_loss_and_every_gradient(seed, kind):
     torch.testing.assert_close(pooled, theirs_pooled, **TOLERANCE)
     torch.testing.assert_close(ours.next_sentence(pooled), output.seq_relationship_logits, **TOLERANCE)
 
-    logits = ours.masked_lm(flat[batch.masked_positions[: batch.num_masked]], ours.encoder.embeddings.token.weight)
+    logits = ours.masked_lm(flat[batch.labelled_positions[: batch.num_labelled]], ours.encoder.embeddings.token.weight)
     chosen = inputs["labels"] != -100
     torch.testing.assert_close(logits, output.prediction_logits[chosen], **TOLERANCE)
 

@@ -20,7 +20,7 @@ def sequences(batches):
     """Every sequence of some batches as (ids, masked labels), sorted."""
     found = []
     for batch in batches:
-        used = dict(zip(batch.masked_positions[: batch.num_masked].tolist(), batch.masked_labels.tolist(), strict=False))
+        used = dict(zip(batch.labelled_positions[: batch.num_labelled].tolist(), batch.token_labels.tolist(), strict=False))
         for row in range(batch.shape[0]):
             for number in range(1, int(batch.sequence_ids[row].max()) + 1):
                 where = torch.nonzero(batch.sequence_ids[row] == number).flatten()
@@ -47,7 +47,7 @@ def test_a_sample_is_the_same_whenever_it_is_asked_for(sharded_store, tokenizer)
     backward = [second.sample(place) for place in reversed(places)][::-1]
     for a, b in zip(forward, backward, strict=True):
         np.testing.assert_array_equal(a.input_ids, b.input_ids)
-        np.testing.assert_array_equal(a.masked_positions, b.masked_positions)
+        np.testing.assert_array_equal(a.labelled_positions, b.labelled_positions)
 
 
 def test_masks_and_pairs_are_new_each_epoch(sharded_store, tokenizer):
@@ -56,7 +56,7 @@ def test_masks_and_pairs_are_new_each_epoch(sharded_store, tokenizer):
     same = rows[0][0]
     a, b = (loader.sample(Place(epoch, 0, rows[epoch].index(same))) for epoch in range(2))
     np.testing.assert_array_equal(np.where(a.input_ids == tokenizer.mask_id)[0].size > 0, True)
-    assert a.masked_positions.tolist() != b.masked_positions.tolist()
+    assert a.labelled_positions.tolist() != b.labelled_positions.tolist()
 
 
 def test_an_epoch_sees_every_sample_once_and_goes_on(sharded_store, tokenizer):
@@ -79,9 +79,9 @@ def test_steps_go_on_from_any_position(sharded_store, tokenizer):
 def test_capacity_is_fixed_and_unused_slots_weigh_nothing(sharded_store, tokenizer):
     steps = new_loader(sharded_store, tokenizer).steps(Position(), num_sequences=16, cut=Cut(rows_at_once=4))
     for batch in (b for _ in range(5) for b in next(steps).micro_batches):
-        assert len(batch.masked_positions) == max(batch.shape[0] * 10, batch.num_masked)
-        assert (batch.masked_labels[batch.num_masked :] == -100).all()
-        assert (batch.masked_labels[: batch.num_masked] >= 0).all()
+        assert len(batch.labelled_positions) == max(batch.shape[0] * 10, batch.num_labelled)
+        assert (batch.token_labels[batch.num_labelled :] == -100).all()
+        assert (batch.token_labels[: batch.num_labelled] >= 0).all()
 
 
 def test_validation_is_always_the_same(sharded_store, tokenizer):

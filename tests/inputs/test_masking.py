@@ -30,15 +30,15 @@ def test_the_paper_chooses_at_most_this_many(length, most):
 @pytest.mark.parametrize("num", [1, 3, 10, 29, 60, 126])
 def test_the_count_is_exact(tokenizer, num):
     item = masker(tokenizer).mask(example_of(tokenizer, num), stream(0, Purpose.MASK, num))
-    assert len(item.masked_positions) == min(20, max(1, int(0.15 * num + 0.5)))
-    assert len(set(item.masked_positions.tolist())) == len(item.masked_positions)
+    assert len(item.labelled_positions) == min(20, max(1, int(0.15 * num + 0.5)))
+    assert len(set(item.labelled_positions.tolist())) == len(item.labelled_positions)
 
 
 def test_labels_are_the_originals_and_other_positions_are_untouched(tokenizer):
     example = example_of(tokenizer, 100)
     item = masker(tokenizer).mask(example, stream(0, Purpose.MASK))
-    np.testing.assert_array_equal(item.masked_labels, example.input_ids[item.masked_positions])
-    others = np.setdiff1d(np.arange(102), item.masked_positions)
+    np.testing.assert_array_equal(item.token_labels, example.input_ids[item.labelled_positions])
+    others = np.setdiff1d(np.arange(102), item.labelled_positions)
     np.testing.assert_array_equal(item.input_ids[others], example.input_ids[others])
 
 
@@ -46,7 +46,7 @@ def test_special_tokens_are_never_chosen_and_random_ids_never_special(tokenizer)
     m = masker(tokenizer, mask_token_prob=0.0, random_token_prob=1.0)
     for seed in range(200):
         item = m.mask(example_of(tokenizer, 100, seed), stream(seed, Purpose.MASK))
-        assert not tokenizer.is_special[item.masked_labels].any()
+        assert not tokenizer.is_special[item.token_labels].any()
         assert not tokenizer.is_special[item.input_ids[1:-1]].any()
 
 
@@ -54,7 +54,7 @@ def test_eighty_ten_ten(tokenizer):
     m, counts, total = masker(tokenizer), np.zeros(3), 0
     for seed in range(400):
         item = m.mask(example_of(tokenizer, 126, seed), stream(seed, Purpose.MASK))
-        shown, label = item.input_ids[item.masked_positions], item.masked_labels
+        shown, label = item.input_ids[item.labelled_positions], item.token_labels
         counts += [(shown == tokenizer.mask_id).sum(), ((shown != label) & (shown != tokenizer.mask_id)).sum(), (shown == label).sum()]
         total += len(label)
     same = 1 / (~tokenizer.is_special).sum()  # a random token is sometimes the original
@@ -76,7 +76,7 @@ def test_whole_words_are_chosen_together(tokenizer):
     m = masker(tokenizer, whole_word=True)
     for seed in range(100):
         example = example_of(tokenizer, 100, seed)
-        chosen = set(m.mask(example, stream(seed, Purpose.MASK)).masked_positions.tolist())
+        chosen = set(m.mask(example, stream(seed, Purpose.MASK)).labelled_positions.tolist())
         assert 0 < len(chosen) <= 20
         for position in range(2, 101):
             if tokenizer.continues_word[example.input_ids[position]]:
@@ -87,7 +87,7 @@ def test_a_word_too_long_for_the_count_is_masked_in_part(tokenizer):
     continuing = np.flatnonzero(tokenizer.continues_word)[0]
     ids = np.array([tokenizer.cls_id, *[continuing] * 8, tokenizer.sep_id])
     item = masker(tokenizer, whole_word=True).mask(Example(ids, np.zeros_like(ids), 0), stream(0, Purpose.MASK))
-    assert len(item.masked_positions) == 1
+    assert len(item.labelled_positions) == 1
 
 
 def test_whole_words_are_refused_where_no_word_is_split():

@@ -55,9 +55,9 @@ def test_a_tenth_is_held_out_and_written_down(tuned):
 def test_several_seeds_give_mean_and_deviation(model, tmp_path):
     out = finetune(model=model, train=ROWS, out=tmp_path / "run", seeds=(1, 2, 3), max_steps=6, **SETTINGS)
     results = json.loads((out / "results.json").read_text())
-    figures = [seed["metrics"]["accuracy"] for seed in results["seeds"]]
+    figures = [trial["metrics"]["accuracy"] for trial in results["trials"]]
     assert results["mean"]["accuracy"] == pytest.approx(np.mean(figures)) and results["sd"]["accuracy"] == pytest.approx(np.std(figures, ddof=1))
-    assert sha(out) == sha(out / f"seed-{results['best_seed']}")
+    assert sha(out) == sha(out / results["best"])
     page = (out / "report.html").read_text()
     assert "Curves" in page and "mean (sd)" in page
 
@@ -95,7 +95,7 @@ def test_pairs_have_two_segments(model, tmp_path):
     rows = [{"a": "the fox", "b": f"ran {i}", "same": str(i % 2)} for i in range(20)]
     out = finetune(model=model, train=rows, text_column="a", pair_column="b", label_column="same", out=tmp_path / "run", max_steps=2, **SETTINGS)
     predictor = Predictor.from_pretrained(out, device="cpu")
-    assert predictor.columns["pair_column"] == "b"
+    assert predictor.columns.pair_column == "b"
     assert set(predictor.texts([("the fox", "ran")])[0].segment_ids.tolist()) == {0, 1}
 
 
@@ -165,7 +165,7 @@ def test_embed_words_has_a_row_a_word(tuned, table, tmp_path):
 @pytest.mark.parametrize(("change", "words"), [
     ({"train": "nowhere.csv"}, "there is no such file"), ({"model": "nowhere"}, "not a model directory"),
     ({"label_column": "kind"}, "--label-column names one of id, text, label"), ({"batch_size": 0}, "--batch-size must be positive"),
-    ({"max_length": 1000}, "between 3 and the model's 512"), ({"selection.metric": "f2"}, "is not one of accuracy"),
+    ({"max_length": 1000}, "between 3 and the model's 512"), ({"selection.metric": "f2"}, "is not a figure of classification; one of accuracy"),
     ({"validation": [{"text": "x", "label": "bear"}]}, "the label 'bear' is not in the training rows"), ({"train": []}, "there are no rows"),
 ])
 def test_what_cannot_be_is_refused(model, table, tmp_path, change, words):
@@ -188,5 +188,5 @@ def test_an_error_half_way_leaves_no_output(tuned, tmp_path):
 
 
 def test_a_pretrained_model_is_no_classifier(model, table):
-    with pytest.raises(InputError, match="the model has no classifier"):
+    with pytest.raises(InputError, match="the model was not fine-tuned for a task"):
         predict(model=model, input=table, output="-", quiet=True)

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from bertlite.errors import InputError
 from bertlite.inputs.batch import plain_sequence
 from bertlite.tasks.classification_metrics import classification_metrics, confusion, per_class
-from bertlite.tasks.labels import Labels, hold_out
+from bertlite.tasks.labels import Labels
 from bertlite.tasks.readers import Columns, open_table, take_label, take_text
+from bertlite.tasks.splits import hold_out
 from bertlite.tasks.texts import TextEncoder, kept_tokens, length_batches
 
 
@@ -102,10 +103,10 @@ def test_labels_are_in_order_and_unknown_ones_named():
 
 
 def test_a_tenth_of_each_label_is_held_out():
-    ids = [0] * 100 + [1] * 10 + [2] * 2 + [3]
-    held = hold_out(ids, 0.1, seed=0)
-    assert np.bincount(np.array(ids)[held], minlength=4).tolist() == [10, 1, 1, 0]
-    np.testing.assert_array_equal(held, hold_out(ids, 0.1, seed=0))
+    ids = np.array([0] * 100 + [1] * 10 + [2] * 2 + [3])
+    held = hold_out(ids, np.arange(113), 0.1, seed=0)
+    assert np.bincount(ids[held], minlength=4).tolist() == [10, 1, 1, 0]
+    np.testing.assert_array_equal(held, hold_out(ids, np.arange(113), 0.1, seed=0))
 
 
 def test_texts_are_cut_as_transformers_cuts_them(tokenizer, tmp_path):

@@ -1,0 +1,152 @@
+"""A number for each text or pair.
+
+Source: Devlin et al. 2019, sec. 4.1 (STS-B): one output on the pooled [CLS] state, squared error. The output's bias begins at
+the mean of the training numbers, so the model needs no scaling that other tools would have to know.
+Shapes: n texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from scipy import stats
+from torch import nn
+
+from bertlite.corpus.rows import Row
+from bertlite.errors import InputError
+from bertlite.model.config import ModelConfig
+from bertlite.objectives.sequence_labels import SequenceClassifier, squared_error
+from bertlite.tasks.classification import WORST, LabelledText, mean_of_windows, shown
+from bertlite.tasks.head import HeadSettings
+from bertlite.tasks.readers import Columns, take_number, take_text
+from bertlite.tasks.task import Examples, Windows
+from bertlite.tasks.texts import TextEncoder
+
+NUM_STRATA = 10  # bands of the numbers, each of which has its share of what is held out
+
+
+class Regressor(SequenceClassifier):
+    """A classifier with one output, whose bias begins at `mean`."""
+
+    def __init__(self, config: ModelConfig, mean: float):
+        super().__init__(config, 1, squared_error)
+        self.mean = mean
+
+    def initialise(self, seed: int) -> None:
+        """Draw new weights; the encoder's are usually replaced afterwards."""
+        super().initialise(seed)
+        with torch.no_grad():
+            self.classifier.output.bias.fill_(self.mean)
+
+
+@dataclass(frozen=True)
+class Regression:
+    """Texts or pairs with a number each; the output of a text is the number, (1,)."""
+
+    texts: TextEncoder
+    mean: float = 0.0
+
+    name: ClassVar[str] = "regression"
+    metrics: ClassVar[tuple[str, ...]] = ("spearman", "pearson", "mse")
+
+    @property
+    def labels(self) -> list[str]:
+        """One name, as transformers has it."""
+        return ["LABEL_0"]
+
+    @classmethod
+    def learned_from(cls, examples: Examples[LabelledText], texts: TextEncoder, head: HeadSettings) -> Self:
+        """Return the task with the mean of the training numbers; raises InputError when they are all the same."""
+        head.check(cls.name)
+        numbers = [item.label for item in examples.items]
+        if len(set(numbers)) < 2:
+            raise InputError("all numbers are the same, there is nothing to learn", where=examples.where)
+        return cls(texts, float(np.mean(numbers)))
+
+    @classmethod
+    def restored(cls, config: Mapping[str, Any], extra: Mapping[str, Any], texts: TextEncoder, num_outputs: int) -> Self:
+        """Return the task of a model directory."""
+        if num_outputs != 1:
+            raise InputError(f"a regression has one output, the weights have {num_outputs}", where="config.json")
+        return cls(texts)
+
+    @staticmethod
+    def take(row: Row, columns: Columns, where: str, line: int, *, labelled: bool) -> LabelledText:
+        """Return a row's text and number."""
+        return LabelledText(take_text(row, columns, where, line), take_number(row, columns, where, line) if labelled else None)
+
+    @staticmethod
+    def prepare(examples: Examples[LabelledText], columns: Columns) -> Examples[LabelledText]:
+        """Return the examples as they are."""
+        return examples
+
+    def make_model(self, config: ModelConfig) -> nn.Module:
+        """Return the model, with weights not yet drawn."""
+        return Regressor(config, self.mean)
+
+    def check(self, examples: Examples[LabelledText]) -> None:
+        """Any number will do."""
+
+    def windows(self, examples: Examples[LabelledText], *, labelled: bool) -> Windows:
+        """Return the texts' windows."""
+        numbers = [item.label for item in examples.items] if labelled else None
+        return Windows(*self.texts.windows([item.text for item in examples.items], numbers))
+
+    def outputs(self, model: nn.Module, logits: list[np.ndarray], windows: Windows, examples: Examples[LabelledText],
+                ) -> list[np.ndarray]:
+        """Return the mean number of each text's windows."""
+        return mean_of_windows(logits, windows.owners, len(examples))
+
+    def outputs_of(self, rows: Sequence[Row], prefix: str) -> list[np.ndarray]:
+        """Return the numbers that rows hold."""
+        return [np.array([float(row[f"{prefix}value"])]) for row in rows]
+
+    def tuned(self, outputs: list[np.ndarray], examples: Examples[LabelledText]) -> Self:
+        """Return the task as it is."""
+        return self
+
+    def answers(self, outputs: list[np.ndarray], examples: Examples[LabelledText]) -> list[dict[str, Any]]:
+        """Return the number under `value`."""
+        return [{"value": float(output[0])} for output in outputs]
+
+    def score(self, outputs: list[np.ndarray], examples: Examples[LabelledText]) -> dict[str, float]:
+        """Return mean squared error, and Pearson's and Spearman's correlation (0 where there is no variance)."""
+        guess, truth = np.array(outputs)[:, 0], np.array([item.label for item in examples.items])
+        both_vary = len(truth) > 1 and np.ptp(guess) > 0 and np.ptp(truth) > 0
+        return {"mse": float(((guess - truth) ** 2).mean()),
+                "pearson": float(stats.pearsonr(guess, truth)[0]) if both_vary else 0.0,
+                "spearman": float(stats.spearmanr(guess, truth)[0]) if both_vary else 0.0}
+
+    def details(self, outputs: list[np.ndarray], examples: Examples[LabelledText]) -> dict[str, Any]:
+        """Return predicted and true numbers, and the worst errors."""
+        guess, truth = np.array(outputs)[:, 0], np.array([item.label for item in examples.items])
+        worst = np.argsort(-np.abs(guess - truth), kind="stable")[:WORST]
+        return {"scatter": {"predicted": guess.tolist(), "true": truth.tolist()}, "worst": [
+            {"line": examples.lines[i], "text": shown(examples.items[i].text), "label": float(truth[i]),
+             "predicted": float(guess[i])} for i in worst.tolist()]}
+
+    def strata(self, examples: Examples[LabelledText]) -> np.ndarray:
+        """Return the band of each number, by rank."""
+        ranks = stats.rankdata([item.label for item in examples.items], method="dense") - 1
+        return (ranks * NUM_STRATA // (ranks.max() + 1)).astype(np.int64)
+
+    def groups(self, examples: Examples[LabelledText]) -> np.ndarray:
+        """Return a group for each text."""
+        return np.arange(len(examples))
+
+    def config_entries(self) -> dict[str, Any]:
+        """Return problem type and the one label."""
+        return {"problem_type": "regression", "id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}
+
+    def extra(self) -> dict[str, Any]:
+        """Return nothing."""
+        return {}
+
+    def says(self, examples: Examples[LabelledText]) -> list[str]:
+        """Return the range of the numbers."""
+        numbers = [item.label for item in examples.items]
+        return [f"numbers from {min(numbers):g} to {max(numbers):g}, mean {self.mean:.3g}"]

@@ -1,0 +1,402 @@
+"""Tagging: a label for each word, parts of speech or entities; every word is labelled, however long its sentence.
+
+Source: Devlin et al. 2019, sec. 5.3: a word's first piece stands for it. Sentences longer than the model are read in windows,
+and each word is learned and labelled in the one that gives it most context.
+Shapes: W words of a sentence, C labels.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from scipy.special import softmax
+from torch import nn
+
+from bertlite.corpus.rows import Row, check_characters
+from bertlite.corpus.tokenizer import WordPiece
+from bertlite.errors import InputError, nearest
+from bertlite.formats.huggingface import dump_labels, read_labels
+from bertlite.inputs.batch import IGNORED, BatchItem
+from bertlite.model.config import ModelConfig
+from bertlite.objectives.token_labels import CrfTagger, Tagger
+from bertlite.tasks.classification import WORST, shown
+from bertlite.tasks.conll import column_number
+from bertlite.tasks.entity_metrics import entity_metrics, figures, per_type, token_accuracy
+from bertlite.tasks.head import HeadSettings
+from bertlite.tasks.readers import Columns, column_of, text_of
+from bertlite.tasks.schemes import BadTag, allowed_transitions, is_span_tag, scheme_of, spans, to_iob2
+from bertlite.tasks.task import Examples, Windows
+from bertlite.tasks.texts import TextEncoder
+from bertlite.tasks.windows import best_windows, cut_windows
+
+DEFAULT_TAGS = "tags"  # the column of labels, when --label-column is not given
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """Words, or a text that is yet to be split into them, with tags and the words' lines where there are any."""
+
+    text: str | None = None
+    words: tuple[str, ...] = ()
+    tags: tuple[str, ...] | None = None
+    lines: tuple[int, ...] = ()
+    offsets: tuple[tuple[int, int], ...] = ()
+    """Of the words in the text (n, 2), characters."""
+
+
+@dataclass(frozen=True)
+class Tags:
+    """A sentence's words, their labels and the labels' probabilities."""
+
+    words: tuple[str, ...]
+    labels: list[str]
+    scores: list[float]
+    offsets: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Tagging:
+    """Sentences with a label a word."""
+
+    texts: TextEncoder
+    labels: list[str]
+    head: HeadSettings = field(default_factory=HeadSettings)
+    split_words: bool = False
+
+    name: ClassVar[str] = "tagging"
+    metrics: ClassVar[tuple[str, ...]] = ("f1", "accuracy", "macro_f1", "strict_f1")
+
+    @property
+    def marks_spans(self) -> bool:
+        """Whether labels mark entities (IOB2) rather than single words."""
+        return any(is_span_tag(label) for label in self.labels)
+
+    @classmethod
+    def learned_from(cls, examples: Examples[Sentence], texts: TextEncoder, head: HeadSettings) -> Self:
+        """Return the task with the tags of training sentences, in IOB2; raises InputError unless there are two."""
+        head.check(cls.name, "kind")
+        found = {tag for sentence in examples.items for tag in sentence.tags or ()}
+        if len(found) < 2:
+            raise InputError(f"the training words have {len(found)} tag, a tagger needs two", where=examples.where,
+                             remedy="--label-column names the tags' column")
+        kinds = sorted({tag[2:] for tag in found if is_span_tag(tag)})
+        # Whatever the training words show, both tags of a type are there.
+        labels = ["O", *(f"{letter}-{kind}" for kind in kinds for letter in "BI")] if kinds else sorted(found)
+        return cls(texts, labels, head)
+
+    @classmethod
+    def restored(cls, config: Mapping[str, Any], extra: Mapping[str, Any], texts: TextEncoder, num_outputs: int) -> Self:
+        """Return the task of a model directory."""
+        labels = read_labels(config) or [f"LABEL_{i}" for i in range(num_outputs)]
+        return cls(texts, labels, HeadSettings(kind=extra.get("head", "softmax")), bool(extra.get("split_words", False)))
+
+    @staticmethod
+    def take(row: Row, columns: Columns, where: str, line: int, *, labelled: bool) -> Sentence:
+        """Return a row's words, or its text where it holds no words; tags are still as the file has them."""
+        if "columns" in row:
+            sentence = _from_columns(row, columns, where, line, labelled=labelled)
+        elif labelled or columns.words_column in row:
+            sentence = _from_lists(row, columns, where, line, labelled=labelled)
+        else:
+            return Sentence(text=text_of(row, columns.text_column, "text", where, line))
+        for number, word in enumerate(sentence.words):
+            check_characters(word, where, sentence.lines[number])
+            if not word.strip():
+                raise InputError(f"word {number + 1} is empty", where=where, line=sentence.lines[number])
+        return sentence
+
+    @staticmethod
+    def prepare(examples: Examples[Sentence], columns: Columns) -> Examples[Sentence]:
+        """Return labelled sentences with tags in IOB2, and words split into characters where that is asked for."""
+        examples = with_iob2(examples, columns.scheme)
+        items = [_by_character(sentence) if columns.split_words else sentence for sentence in examples.items]
+        return Examples(items, examples.lines, examples.where)
+
+    def make_model(self, config: ModelConfig) -> nn.Module:
+        """Return the model, with weights not yet drawn."""
+        return (CrfTagger if self.head.kind == "crf" else Tagger)(config, len(self.labels))
+
+    def check(self, examples: Examples[Sentence]) -> None:
+        """Raise InputError for a tag that the training words do not have."""
+        ids = {label: number for number, label in enumerate(self.labels)}
+        for sentence in examples.items:
+            for word in range(len(sentence.words)):
+                self._id(ids, sentence, word, examples.where)
+
+    def windows(self, examples: Examples[Sentence], *, labelled: bool) -> Windows:
+        """Return the sentences' windows; a place is the words (first, one past the last) and those that the window labels."""
+        ids = {label: number for number, label in enumerate(self.labels)}
+        items: list[BatchItem] = []
+        owners, places = [], []
+        for number, (sentence, pieces) in enumerate(zip(examples.items, self._pieces(examples.items), strict=True)):
+            sizes = [len(piece) for piece in pieces]
+            self.texts.count(sum(sizes) + 2)
+            ranges = cut_windows(sizes, self.texts.max_length - 2, self.texts.overlap)
+            best = best_windows(ranges, sizes)
+            labels = None
+            if labelled:
+                labels = np.array([self._id(ids, sentence, word, examples.where) for word in range(len(pieces))], dtype=np.int64)
+            for window, (begin, end) in enumerate(ranges):
+                own = np.flatnonzero(best == window)
+                if len(own):
+                    items.append(self._item(pieces[begin:end], own - begin, None if labels is None else labels[own]))
+                    owners.append(number)
+                    places.append(own)
+        return Windows(items, owners, places)
+
+    def _id(self, ids: Mapping[str, int], sentence: Sentence, word: int, where: str) -> int:
+        assert sentence.tags is not None
+        tag = sentence.tags[word]
+        if tag not in ids:
+            raise InputError(f"the tag {tag!r} is not in the training words{nearest(tag, ids)}", where=where,
+                             line=sentence.lines[word])
+        return ids[tag]
+
+    def _pieces(self, sentences: Sequence[Sentence]) -> list[list[list[int]]]:
+        """Return each word's pieces. A word without any, such as a lone accent, is unknown; one of very many is cut."""
+        tokenizer, most = self.texts.tokenizer, (self.texts.max_length - 2) // 2
+        given = [list(self.words_of(sentence)[0]) for sentence in sentences]
+        found = []
+        encodings = tokenizer.backend.encode_batch(given, is_pretokenized=True, add_special_tokens=False)
+        for words, encoding in zip(given, encodings, strict=True):
+            pieces: list[list[int]] = [[] for _ in words]
+            for piece, word in zip(encoding.ids, encoding.word_ids, strict=True):
+                pieces[word or 0].append(piece)
+            found.append([(piece or [tokenizer.unk_id])[:most] for piece in pieces])
+        return found
+
+    def words_of(self, sentence: Sentence) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...]]:
+        """Return a sentence's words and, of a text, their character offsets."""
+        if sentence.text is None:
+            return sentence.words, sentence.offsets
+        offsets = split_text(self.texts.tokenizer, sentence.text)
+        if self.split_words:
+            offsets = [(k, k + 1) for begin, end in offsets for k in range(begin, end)]
+        return tuple(sentence.text[begin:end] for begin, end in offsets), tuple(offsets)
+
+    def _item(self, pieces: list[list[int]], own: np.ndarray, labels: np.ndarray | None) -> BatchItem:
+        tokenizer = self.texts.tokenizer
+        ids = np.array([tokenizer.cls_id, *(piece for word in pieces for piece in word), tokenizer.sep_id])
+        firsts = 1 + np.cumsum([0, *map(len, pieces)])[own]
+        labels = np.full(len(own), IGNORED) if labels is None else labels
+        return BatchItem(ids, np.zeros(len(ids), dtype=np.int64), firsts, labels)
+
+    def outputs(self, model: nn.Module, logits: list[np.ndarray], windows: Windows, examples: Examples[Sentence]) -> list[Tags]:
+        """Return each sentence's labels; of a CRF the best sequence that is well formed, from all windows' emissions."""
+        split = [self.words_of(sentence) for sentence in examples.items]
+        emissions = [np.zeros((len(words), len(self.labels)), dtype=np.float32) for words, _ in split]
+        for part, owner, own in zip(logits, windows.owners, windows.places, strict=True):
+            emissions[owner][own] = part
+        allowed = torch.from_numpy(allowed_transitions(self.labels))
+        return [self._tags(model, emission, allowed, *where) for emission, where in zip(emissions, split, strict=True)]
+
+    def _tags(self, model: nn.Module, emissions: np.ndarray, allowed: torch.Tensor, words: tuple[str, ...],
+              offsets: tuple[tuple[int, int], ...]) -> Tags:
+        if not words:
+            return Tags((), [], [])
+        if isinstance(model, CrfTagger):
+            chain, tensor = model.crf.cpu(), torch.from_numpy(emissions).double()
+            chosen, probabilities = chain.decode(tensor, allowed).numpy(), chain.marginals(tensor).numpy()
+        else:
+            chosen, probabilities = emissions.argmax(1), softmax(emissions, axis=1)
+        scores = probabilities[np.arange(len(words)), chosen].tolist()
+        return Tags(words, [self.labels[number] for number in chosen], scores, offsets)
+
+    def outputs_of(self, rows: Sequence[Row], prefix: str) -> list[Tags]:
+        """Return the labels that rows hold: a row's last column but one, or its list."""
+        found = []
+        for row in rows:
+            labels = [c[-2] for c in row["columns"]] if "columns" in row else list(row[f"{prefix}tags"])
+            found.append(Tags(("",) * len(labels), labels, [1.0] * len(labels)))
+        return found
+
+    def tuned(self, outputs: list[Tags], examples: Examples[Sentence]) -> Self:
+        """Return the task as it is."""
+        return self
+
+    def answers(self, outputs: list[Tags], examples: Examples[Sentence]) -> list[dict[str, Any]]:
+        """Return `tags` and `scores` of the words; for a text also `words` and, where tags mark them, `entities`."""
+        return [self._answer(output, sentence) for output, sentence in zip(outputs, examples.items, strict=True)]
+
+    def _answer(self, output: Tags, sentence: Sentence) -> dict[str, Any]:
+        answer: dict[str, Any] = {"tags": output.labels, "scores": output.scores}
+        if sentence.text is not None:
+            answer["words"] = list(output.words)
+            answer["offsets"] = [list(pair) for pair in output.offsets]
+        if self.marks_spans:
+            answer["entities"] = [self._entity(output, sentence, *span) for span in spans(output.labels)]
+        return answer
+
+    def _entity(self, output: Tags, sentence: Sentence, kind: str, begin: int, end: int) -> dict[str, Any]:
+        """Return an entity with the mean of its words' scores; start and end are characters of a text, else words."""
+        if sentence.text is not None:
+            start, stop = output.offsets[begin][0], output.offsets[end - 1][1]
+            text = sentence.text[start:stop]
+        else:
+            start, stop, text = begin, end, " ".join(output.words[begin:end])
+        score = float(np.mean(output.scores[begin:end]))
+        return {"entity_group": kind, "score": score, "word": text, "start": start, "end": stop}
+
+    def _both(self, outputs: list[Tags], examples: Examples[Sentence]) -> tuple[list[list[str]], list[list[str]]]:
+        return [output.labels for output in outputs], [list(sentence.tags or ()) for sentence in examples.items]
+
+    def score(self, outputs: list[Tags], examples: Examples[Sentence]) -> dict[str, float]:
+        """Return the accuracy of words; where tags mark entities, their precision, recall and F1."""
+        predicted, true = self._both(outputs, examples)
+        entities = entity_metrics(predicted, true) if self.marks_spans else _word_f1(predicted, true)
+        return {"accuracy": token_accuracy(predicted, true)} | entities
+
+    def details(self, outputs: list[Tags], examples: Examples[Sentence]) -> dict[str, Any]:
+        """Return the figures of each type or tag, and the sentences with most errors."""
+        predicted, true = self._both(outputs, examples)
+        worst = sorted(range(len(true)), key=lambda i: -sum(a != b for a, b in zip(predicted[i], true[i], strict=True)))[:WORST]
+        rows = [{"line": examples.lines[i], "text": shown(" ".join(examples.items[i].words)),
+                 "label": shown(_listed(true[i], examples.items[i].words)),
+                 "predicted": shown(_listed(predicted[i], examples.items[i].words))} for i in worst if predicted[i] != true[i]]
+        table = per_type(predicted, true) if self.marks_spans else _per_tag(predicted, true, self.labels)
+        return {"labels": self.labels, "per_class": table, "worst": rows}
+
+    def strata(self, examples: Examples[Sentence]) -> np.ndarray:
+        """Return whether a sentence holds an entity: both kinds have their share of what is held out."""
+        return np.array([any(tag != "O" for tag in sentence.tags or ()) for sentence in examples.items], dtype=np.int64)
+
+    def groups(self, examples: Examples[Sentence]) -> np.ndarray:
+        """Return a group for each sentence."""
+        return np.arange(len(examples))
+
+    def config_entries(self) -> dict[str, Any]:
+        """Return the labels."""
+        return dump_labels(self.labels)
+
+    def extra(self) -> dict[str, Any]:
+        """Return the kind of head, and whether words are split into characters."""
+        return {"head": self.head.kind, "split_words": self.split_words}
+
+    def says(self, examples: Examples[Sentence]) -> list[str]:
+        """Return the number of words, tags and entities."""
+        counts = Counter(tag for sentence in examples.items for tag in sentence.tags or ())
+        lines = [f"{counts.total():,} words, {len(self.labels)} tags; the commonest, {counts.most_common(1)[0][0]}, has "
+                 f"{counts.most_common(1)[0][1] / counts.total():.1%}"]
+        if self.marks_spans:
+            kinds = Counter(span.kind for sentence in examples.items for span in spans(sentence.tags or ()))
+            lines.append("entities: " + ", ".join(f"{kind} {count:,}" for kind, count in kinds.most_common(12)))
+        return lines
+
+
+def _from_columns(row: Row, columns: Columns, where: str, line: int, *, labelled: bool) -> Sentence:
+    place = column_number(columns.words_column, Columns().words_column, row, "words", where, line)
+    words = tuple(word[place] for word in row["columns"])
+    if not labelled:
+        return Sentence(words=words, lines=tuple(row["lines"]))
+    at = column_number(columns.label_column, DEFAULT_TAGS, row, "label", where, line)
+    if at == place:
+        raise InputError("words and tags are in the same column", where=where, line=line, remedy="--label-column names another")
+    tags = tuple(word[at].strip() for word in row["columns"])
+    if "" in tags:
+        raise InputError("the tag is empty", where=where, line=row["lines"][tags.index("")])
+    return Sentence(words=words, tags=tags, lines=tuple(row["lines"]))
+
+
+def _from_lists(row: Row, columns: Columns, where: str, line: int, *, labelled: bool) -> Sentence:
+    words = _texts(column_of(row, columns.words_column, "words", where, line), columns.words_column, where, line)
+    lines = (line,) * len(words)
+    if not labelled:
+        return Sentence(words=words, lines=lines)
+    tags = _texts(column_of(row, columns.label_column, "label", where, line), columns.label_column, where, line)
+    if len(tags) != len(words):
+        raise InputError(f"there are {len(words)} words and {len(tags)} tags", where=where, line=line)
+    return Sentence(words=words, tags=tags, lines=lines)
+
+
+def _texts(value: Any, column: str, where: str, line: int) -> tuple[str, ...]:
+    value = value.tolist() if isinstance(value, np.ndarray) else value
+    if not isinstance(value, (list, tuple)) or not all(isinstance(text, str) for text in value):
+        raise InputError(f"the column {column!r} is no list of texts", where=where, line=line)
+    return tuple(value)
+
+
+def _by_character(sentence: Sentence) -> Sentence:
+    """Return the sentence with a word a character: a B- begins with the first and goes on with I-."""
+    assert sentence.tags is not None
+    rows = [(c, tag if k == 0 or not is_span_tag(tag) else f"I-{tag[2:]}", line)
+            for word, tag, line in zip(sentence.words, sentence.tags, sentence.lines, strict=True) for k, c in enumerate(word)]
+    words, tags, lines = zip(*rows, strict=True) if rows else ((), (), ())
+    return Sentence(words=tuple(words), tags=tuple(tags), lines=tuple(lines))
+
+
+def with_iob2(examples: Examples[Sentence], scheme: str) -> Examples[Sentence]:
+    """Return training or validation sentences with their tags in IOB2; `auto` finds out how they are written.
+
+    Raises InputError naming the line of a tag that is not one of the scheme.
+    """
+    try:
+        found = scheme_of(s.tags or () for s in examples.items) if scheme == "auto" else scheme
+    except InputError as error:
+        raise InputError(str(error).partition(";")[0], where=examples.where, line=_line_of_odd_tag(examples, str(error)),
+                         remedy=str(error).partition("; ")[2]) from None
+    items = []
+    for sentence in examples.items:
+        try:
+            tags = tuple(to_iob2(sentence.tags or (), found))  # type: ignore[arg-type]
+        except BadTag as error:
+            raise InputError(str(error), where=examples.where, line=sentence.lines[error.number],
+                             remedy="--scheme says how tags are written: iob1, iob2, iobes or plain") from None
+        items.append(Sentence(words=sentence.words, tags=tags, lines=sentence.lines))
+    return Examples(items, examples.lines, examples.where)
+
+
+def _line_of_odd_tag(examples: Examples[Sentence], message: str) -> int | None:
+    for sentence in examples.items:
+        for tag, line in zip(sentence.tags or (), sentence.lines, strict=True):
+            if repr(tag) in message:
+                return line
+    return None
+
+
+def split_text(tokenizer: WordPiece, text: str) -> list[tuple[int, int]]:
+    """Return the character offsets of a text's words, as the tokenizer splits them: at spaces, punctuation and ideographs.
+
+    Accents and joiners that follow a word's last letter belong to it.
+    """
+    encoding = tokenizer.backend.encode(text, add_special_tokens=False)
+    found: dict[int, tuple[int, int]] = {}
+    for word, (begin, end) in zip(encoding.word_ids, encoding.offsets, strict=True):
+        first, last = found.get(word or 0, (begin, end))
+        found[word or 0] = (min(first, begin), max(last, end))
+    ordered = sorted(found.values())
+    limits = [begin for begin, _ in ordered[1:]] + [len(text)]
+    return [(begin, _with_marks(text, end, limit)) for (begin, end), limit in zip(ordered, limits, strict=True) if begin < end]
+
+
+def _with_marks(text: str, end: int, limit: int) -> int:
+    while end < limit and (unicodedata.category(text[end])[0] == "M" or text[end] in "\u200d\ufe0f"):
+        end += 1
+    return end
+
+
+def _listed(tags: Sequence[str], words: Sequence[str]) -> str:
+    """Return the words that carry a tag other than O, each with it."""
+    return ", ".join(f"{word}/{tag}" for word, tag in zip(words, tags, strict=True) if tag != "O")
+
+
+def _word_f1(predicted: list[list[str]], true: list[list[str]]) -> dict[str, float]:
+    """Return F1 of plain tags, a word a decision: micro (the accuracy) and macro."""
+    tags = sorted({tag for sentence in true for tag in sentence})
+    table = _per_tag(predicted, true, tags)
+    f1 = token_accuracy(predicted, true)
+    return {"f1": f1, "strict_f1": f1, "macro_f1": float(np.mean([row["f1"] for row in table.values()])) if table else 0.0}
+
+
+def _per_tag(predicted: list[list[str]], true: list[list[str]], labels: list[str]) -> dict[str, dict[str, float]]:
+    pairs = Counter(pair for guess, truth in zip(predicted, true, strict=True) for pair in zip(guess, truth, strict=True))
+    guessed, wanted = Counter[str](), Counter[str]()
+    for (guess, truth), count in pairs.items():
+        guessed[guess] += count
+        wanted[truth] += count
+    return {tag: figures(pairs[tag, tag], guessed[tag], wanted[tag]) | {"support": wanted[tag]} for tag in labels}
