@@ -9,7 +9,7 @@ The rooms, in reading order:
     formats     other tools' files
     objectives  model and batch -> losses
     training    losses -> weights: the loop, checkpoints, hardware
-    tasks       an encoder at work: classification, embedding, fill-mask
+    tasks       an encoder at work: classification, tagging, question answering, embedding, fill-mask, similarity
     report      pages to look at
     runs        one file a verb: what a user calls
     demo        the whole path on the text that ships
@@ -31,6 +31,7 @@ _PLACES = {
     "predict": "bertlite.runs.predict",
     "embed": "bertlite.runs.embed",
     "fill_mask": "bertlite.runs.fill_mask",
+    "similar": "bertlite.runs.similar",
     "make_report": "bertlite.runs.report",
     "run_demo": "bertlite.demo.story",
     "load_model": "bertlite.formats.huggingface",

@@ -29,6 +29,7 @@ VERBS = {
     "predict": ("bertlite.runs.predict", "PredictRun", "predict"),
     "embed": ("bertlite.runs.embed", "EmbedRun", "embed"),
     "fill-mask": ("bertlite.runs.fill_mask", "FillMaskRun", "fill_mask"),
+    "similar": ("bertlite.runs.similar", "SimilarRun", "similar"),
     "report": ("bertlite.runs.report", "ReportRun", "make_report"),
 }
 PRINTED = ("evaluate", "fill-mask")  # verbs whose result is data, for standard output
@@ -39,11 +40,12 @@ HELP = """bertlite: pretrain BERT on your own text, fine-tune it on your task, t
   tokenizer    raw text -> a WordPiece vocabulary
   corpus       raw text -> a token store, which pretrain takes as --corpus
   pretrain     raw text -> a BERT pretrained on it
-  finetune     a BERT and labelled rows -> a classifier
+  finetune     a BERT and labelled rows -> a classifier, tagger, regressor or reader of passages
   evaluate     a model's figures on labelled rows or raw text, as JSON
   predict      rows -> the same rows with labels and probabilities
   embed        texts -> vectors
   fill-mask    a text with [MASK] -> the likeliest words
+  similar      pairs scored, nearest texts found, texts parted into clusters
   report       a run's page, or several runs on one
 
 bertlite VERB --help lists a verb's flags."""

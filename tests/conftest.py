@@ -14,6 +14,9 @@ from bertlite.corpus.store import TokenStore
 from bertlite.corpus.store_builder import build_store
 from bertlite.corpus.tokenizer import TokenizerSettings, WordPiece, train_wordpiece
 from bertlite.demo.corpus import KindDocument, demo_documents, write_text
+from bertlite.formats.huggingface import write_model
+from bertlite.model.config import ModelConfig
+from bertlite.objectives.pretraining import BertForPretraining
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -67,6 +70,18 @@ def sharded_store(corpus, tokenizer, tmp_path_factory) -> TokenStore:
         return build_store([corpus], tokenizer, Layout(language="en"), tmp_path_factory.mktemp("sharded") / "store")
     finally:
         module.SHARD_TOKENS, module.BATCH_CHARACTERS = shard, batch
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tokenizer, tmp_path_factory) -> Path:
+    """A BERT of two layers with weights as drawn."""
+    config = ModelConfig(vocab_size=tokenizer.vocab_size, hidden_size=32, num_layers=2, num_heads=2, intermediate_size=64,
+                         max_positions=64, init_std=0.1)
+    model = BertForPretraining(config, mask_id=tokenizer.mask_id)
+    model.initialise(0)
+    folder = tmp_path_factory.mktemp("tiny")
+    write_model(folder, model, config, tokenizer, max_length=64)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -10,9 +10,11 @@ from bertlite.config import flatten
 from bertlite.errors import InputError
 from bertlite.files import atomic_path, read_json
 from bertlite.report.charts import curve, line_chart
-from bertlite.report.page import STYLE
+from bertlite.report.page import page
 from bertlite.report.tables import section, table
 from bertlite.training.log import MetricsLog
+
+OTHER_FIGURES = ("loss", "accuracy", "f1", "exact_match", "spearman", "mse")  # of fine-tuned models
 
 
 def write_comparison(runs: Sequence[Path], path: Path) -> Path:
@@ -23,7 +25,7 @@ def write_comparison(runs: Sequence[Path], path: Path) -> Path:
     names = _short_names(runs)
     logs = {name: MetricsLog(run / "metrics.jsonl").read("validation") for name, run in zip(names, runs, strict=True)}
     figures = sorted({key for log in logs.values() for entry in log for key in entry
-                      if key.endswith(("_loss", "_accuracy", "_f1")) or key in ("loss", "accuracy")})
+                      if key.endswith(("_loss", "_accuracy", "_f1")) or key in OTHER_FIGURES})
     charts = []
     for figure in figures:
         lines = {name: curve(log, figure) for name, log in logs.items()}
@@ -39,8 +41,7 @@ def write_comparison(runs: Sequence[Path], path: Path) -> Path:
     rows = [[key, *(settings[name].get(key, "") for name in names)] for key in different]
     body += section("What differs", table(["setting", *names], rows))
     with atomic_path(path) as partial:
-        partial.write_text(f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(', '.join(names))}</title>"
-                           f"<style>{STYLE}</style><body>{body}</body></html>\n", encoding="utf-8")
+        partial.write_text(page(html.escape(", ".join(names)), body), encoding="utf-8")
     return path
 
 

@@ -45,12 +45,16 @@ def write_report(run: str | Path, extra: Iterable[str] = ()) -> Path:
     sections += _details(description)
     title = html.escape(run.resolve().name)
     body = f"<h1>{title}</h1><p class=quiet>{_subtitle(description)}</p>" + "".join(sections)
-    page = (f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-            f"<title>{title} - bertlite</title><style>{STYLE}</style><body>{body}</body></html>\n")
     path = run / "report.html"
     with atomic_path(path) as partial:
-        partial.write_text(page, encoding="utf-8")
+        partial.write_text(page(title, body), encoding="utf-8")
     return path
+
+
+def page(title: str, body: str) -> str:
+    """Return a whole page; `title` and `body` are HTML."""
+    return (f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
+            f"<title>{title} - bertlite</title><style>{STYLE}</style><body>{body}</body></html>\n")
 
 
 def _subtitle(description: dict[str, Any]) -> str:

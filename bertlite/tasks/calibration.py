@@ -52,7 +52,7 @@ def fit_temperature(logits: np.ndarray, label_ids: np.ndarray) -> float:
 def best_threshold(scores: np.ndarray, truth: np.ndarray) -> float:
     """Return the threshold above which calling scores (n,) positive gives the largest F1 against truth (n,) bool.
 
-    It lies halfway between two neighbouring scores; 0.5 where nothing is true.
+    It lies halfway between two neighbouring scores, or just below the lowest; 0.5 where nothing is true.
     """
     if not truth.any():
         return 0.5
@@ -61,8 +61,9 @@ def best_threshold(scores: np.ndarray, truth: np.ndarray) -> float:
     f1 = 2 * hits / (np.arange(1, len(order) + 1) + truth.sum())
     f1[:-1][ordered[:-1] == ordered[1:]] = -1.0  # a threshold cannot part equal scores
     last = int(f1.argmax())
-    below = ordered[last + 1] if last + 1 < len(ordered) else 0.0
-    return float((ordered[last] + below) / 2)
+    if last + 1 == len(ordered):
+        return float(np.nextafter(ordered[last], -1.0))
+    return float((ordered[last] + ordered[last + 1]) / 2)
 
 
 def best_thresholds(scores: np.ndarray, truth: np.ndarray) -> list[float]:

@@ -115,7 +115,7 @@ def usual_columns(task: str, columns: Columns) -> Columns:
 def columns_of(task: str, columns: Columns, source: Any) -> Columns:
     """Return the columns of a task's labelled rows; words and their tags are in columns of their own, unless rows hold lists."""
     columns = usual_columns(task, columns)
-    holds_lists = not isinstance(source, (str, Path)) or kind_of(Path(source)) in (".jsonl", ".parquet") or Path(source).is_dir()
+    holds_lists = not isinstance(source, (str, Path)) or kind_of(Path(source)) in (".jsonl", ".parquet", ".csv") or Path(source).is_dir()
     if task == "tagging" and columns.format == "auto" and not holds_lists:
         return replace(columns, format="columns")
     return columns

@@ -177,6 +177,16 @@ def _split_labels(value: str, separator: str | None, where: str, line: int) -> A
                      remedy="--label-separator names what stands between them")
 
 
+def from_json(value: Any) -> Any:
+    """Return the list or object that a text holds as JSON, as cells of a csv do; anything else as it is."""
+    if isinstance(value, str) and value.startswith(("[", "{")):
+        try:
+            return json.loads(value)
+        except json.JSONDecodeError:
+            return value
+    return value
+
+
 def take_number(row: Row, columns: Columns, where: str, line: int) -> float:
     """Return the number of a row."""
     value = column_of(row, columns.label_column, "label", where, line)

@@ -23,8 +23,8 @@ def normalized(answer: str) -> str:
 
 
 def normalized_characters(answer: str) -> str:
-    """Return an answer in lower case, without punctuation of either width and without spaces between ideographs."""
-    bare = "".join(c for c in answer.lower() if c not in _PUNCTUATION and c not in FULL_WIDTH_PUNCTUATION)
+    """Return an answer in lower case, without punctuation of either width, and with spaces around each ideograph."""
+    bare = "".join(" " if c in FULL_WIDTH_PUNCTUATION else c for c in answer.lower() if c not in _PUNCTUATION)
     return " ".join(re.sub(f"([{IDEOGRAPHS}])", r" \1 ", bare).split())
 
 

@@ -24,7 +24,7 @@ from bertlite.model.config import ModelConfig
 from bertlite.objectives.spans import END, NEITHER, START, SpanExtractor
 from bertlite.tasks.classification import WORST, shown
 from bertlite.tasks.head import HeadSettings
-from bertlite.tasks.readers import Columns, column_of, text_of
+from bertlite.tasks.readers import Columns, column_of, from_json, text_of
 from bertlite.tasks.span_metrics import answer_scores, span_metrics, writes_by_character
 from bertlite.tasks.task import Examples, Windows
 from bertlite.tasks.texts import TextEncoder, word_sizes
@@ -117,7 +117,7 @@ class SpanQA:
         context = text_of(row, columns.pair_column or "context", "pair", where, line)
         if not labelled:
             return Question(question, context)
-        if row.get("is_impossible") is True:
+        if row.get("is_impossible") in (True, "True", "true"):  # a csv holds texts
             return Question(question, context, ())
         answers = []
         for text, start in _answers(column_of(row, columns.label_column, "label", where, line), where, line):
@@ -289,6 +289,7 @@ class SpanQA:
 
 def _answers(value: Any, where: str, line: int) -> list[tuple[str, int]]:
     """Return (text, start) of answers as SQuAD's files have them, or as lists of texts and starts."""
+    value = from_json(value)
     if isinstance(value, dict):
         texts, starts = value.get("text"), value.get("answer_start")
         if not isinstance(texts, (list, tuple)) or not isinstance(starts, (list, tuple)) or len(texts) != len(starts):

@@ -23,7 +23,8 @@ def hold_out(strata: np.ndarray, groups: np.ndarray, share: float, seed: int) ->
         held.append(members[:count])
     chosen = np.flatnonzero(np.isin(groups, np.concatenate(held)))
     if not len(chosen):
-        raise InputError("no label has two rows, so none can be held out", remedy="give --validation, or another --label-column")
+        raise InputError("no label has two rows, and no second passage is there: none can be held out",
+                         remedy="give --validation, or another --label-column")
     return chosen
 
 

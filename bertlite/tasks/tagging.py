@@ -29,7 +29,7 @@ from bertlite.tasks.classification import WORST, shown
 from bertlite.tasks.conll import column_number
 from bertlite.tasks.entity_metrics import entity_metrics, figures, per_type, token_accuracy
 from bertlite.tasks.head import HeadSettings
-from bertlite.tasks.readers import Columns, column_of, text_of
+from bertlite.tasks.readers import Columns, column_of, from_json, text_of
 from bertlite.tasks.schemes import BadTag, allowed_transitions, is_span_tag, scheme_of, spans, to_iob2
 from bertlite.tasks.task import Examples, Windows
 from bertlite.tasks.texts import TextEncoder
@@ -212,7 +212,7 @@ class Tagging:
         """Return the labels that rows hold: a row's last column but one, or its list."""
         found = []
         for row in rows:
-            labels = [c[-2] for c in row["columns"]] if "columns" in row else list(row[f"{prefix}tags"])
+            labels = [c[-2] for c in row["columns"]] if "columns" in row else list(from_json(row[f"{prefix}tags"]))
             found.append(Tags(("",) * len(labels), labels, [1.0] * len(labels)))
         return found
 
@@ -315,7 +315,7 @@ def _from_lists(row: Row, columns: Columns, where: str, line: int, *, labelled: 
 
 
 def _texts(value: Any, column: str, where: str, line: int) -> tuple[str, ...]:
-    value = value.tolist() if isinstance(value, np.ndarray) else value
+    value = value.tolist() if isinstance(value, np.ndarray) else from_json(value)
     if not isinstance(value, (list, tuple)) or not all(isinstance(text, str) for text in value):
         raise InputError(f"the column {column!r} is no list of texts", where=where, line=line)
     return tuple(value)
@@ -370,8 +370,8 @@ def split_text(tokenizer: WordPiece, text: str) -> list[tuple[int, int]]:
         first, last = found.get(word or 0, (begin, end))
         found[word or 0] = (min(first, begin), max(last, end))
     ordered = sorted(found.values())
-    limits = [begin for begin, _ in ordered[1:]] + [len(text)]
-    return [(begin, _with_marks(text, end, limit)) for (begin, end), limit in zip(ordered, limits, strict=True) if begin < end]
+    limits = [*(begin for begin, _ in ordered), len(text)][1:]
+    return [(begin, _with_marks(text, end, limit)) for (begin, end), limit in zip(ordered, limits, strict=False) if begin < end]
 
 
 def _with_marks(text: str, end: int, limit: int) -> int:

@@ -25,9 +25,9 @@ def cut_windows(sizes: Sequence[int] | np.ndarray, budget: int, overlap: int) ->
         windows.append((begin, end))
         if end >= total:
             return windows
-        # The next one begins with as many whole words as the overlap holds, but always further on.
-        begin = max(begin + 1, int(np.searchsorted(ends, ends[end - 1] - overlap, side="left")) + 1)
-        begin = min(begin, end)
+        # The next one begins with as many whole words as the overlap holds, and as leave room for the first new word.
+        least = max(ends[end - 1] - overlap, ends[end] - budget)
+        begin = min(end, int(np.searchsorted(ends, least, side="left")) + 1)
 
 
 def best_windows(windows: Sequence[tuple[int, int]], sizes: Sequence[int] | np.ndarray) -> np.ndarray:
