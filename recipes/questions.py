@@ -30,8 +30,9 @@ def main(data: Path, out: Path, epochs: float = 4.0, learning_rate: float = 2e-4
                       learning_rate=learning_rate, precision="bf16", max_length=256, overwrite=True)
     print(f"trained in {time.perf_counter() - begin:.0f} s; threshold {json.loads((folder / 'bertlite.json').read_text())['threshold']:.3f}", flush=True)
     figures = evaluate(model=folder, input=out / "test.json")
-    print("test: " + ", ".join(f"{name} {value:.2f}" for name, value in figures.items() if isinstance(value, float)))
-    print("always no answer: " + ", ".join(f"{name} {value:.2f}" for name, value in figures["always_no_answer"].items()))
+    silent = figures["always_no_answer"]
+    print("test: " + ", ".join(f"{name} {value:.2f}" for name, value in figures.items() if name in silent))
+    print("always no answer: " + ", ".join(f"{name} {value:.2f}" for name, value in silent.items()))
 
 
 if __name__ == "__main__":

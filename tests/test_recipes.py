@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 RECIPES = [path for path in sorted((Path(__file__).resolve().parents[1] / "recipes").glob("*.py")) if path.stem != "peers"]
-NEEDS = {"tagging": ["--data", ""], "wikipedia": ["--data", "raw-en-wikipedia"], "chinese": ["--data", "raw-zh-wikipedia"],
+NEEDS = {"tagging": ["--data", ""], "questions": ["--data", ""], "text_tasks": ["--data", ""], "chinese_tasks": ["--data", "", "--model", "tiny_model"], "wikipedia": ["--data", "raw-en-wikipedia"], "chinese": ["--data", "raw-zh-wikipedia"],
          "finetune_minilm": ["--polarity", "cls-en-sentence-polarity", "--banking", "cls-en-banking77"]}
 
 
@@ -25,7 +25,7 @@ def test_a_recipe_runs(name, tmp_path, request):
     arguments = list(NEEDS.get(name, []))
     if arguments:
         shared = request.getfixturevalue("shared")
-        arguments = [str(shared / a) if not a.startswith("--") else a for a in arguments]
+        arguments = [a if a.startswith("--") else str(request.getfixturevalue(a) if a == "tiny_model" else shared / a) for a in arguments]
     command = [sys.executable, str(RECIPES[0].parent / f"{name}.py"), "--out", str(tmp_path / "out"), "--smoke", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=os.environ | {"HF_HUB_OFFLINE": "1"})
     assert done.returncode == 0, done.stderr[-3000:]

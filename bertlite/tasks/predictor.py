@@ -115,10 +115,10 @@ def usual_columns(task: str, columns: Columns) -> Columns:
 def columns_of(task: str, columns: Columns, source: Any) -> Columns:
     """Return the columns of a task's labelled rows; words and their tags are in columns of their own, unless rows hold lists."""
     columns = usual_columns(task, columns)
-    holds_lists = not isinstance(source, (str, Path)) or kind_of(Path(source)) in (".jsonl", ".parquet", ".csv") or Path(source).is_dir()
-    if task == "tagging" and columns.format == "auto" and not holds_lists:
-        return replace(columns, format="columns")
-    return columns
+    if task != "tagging" or columns.format != "auto" or not isinstance(source, (str, Path)):
+        return columns
+    holds_lists = kind_of(Path(source)) in (".jsonl", ".parquet", ".csv") or Path(source).is_dir()
+    return columns if holds_lists else replace(columns, format="columns")
 
 
 def _pair_of(inputs: Sequence[Any]) -> str | None:

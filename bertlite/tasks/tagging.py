@@ -201,8 +201,10 @@ class Tagging:
         if not words:
             return Tags((), [], [])
         if isinstance(model, CrfTagger):
-            chain, tensor = model.crf.cpu(), torch.from_numpy(emissions).double()
-            chosen, probabilities = chain.decode(tensor, allowed).numpy(), chain.marginals(tensor).numpy()
+            device = model.crf.start.device
+            tensor = torch.from_numpy(emissions).to(device)
+            chosen = model.crf.decode(tensor, allowed.to(device)).numpy()
+            probabilities = model.crf.marginals(tensor).cpu().numpy()
         else:
             chosen, probabilities = emissions.argmax(1), softmax(emissions, axis=1)
         scores = probabilities[np.arange(len(words)), chosen].tolist()

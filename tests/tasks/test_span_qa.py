@@ -131,7 +131,7 @@ def test_answers_that_are_not_where_they_should_be_are_counted_and_left_out(tiny
     task, _ = task_of(tiny_model)
     assert set(task.windows(examples, labelled=True).owners) == {0, 2} and set(task.windows(examples, labelled=False).owners) == {0, 1, 2}
     text = (tmp_path / "a.json").read_text().splitlines()
-    line = next(n for n, l in enumerate(text, start=1) if '"q2"' in l)
+    line = next(n for n, said in enumerate(text, start=1) if '"q2"' in said)
     assert task.says(examples)[1].endswith(f"a.json, line {line})") and "1 answers are not at the place" in task.says(examples)[1]
 
 

@@ -1,5 +1,7 @@
 """Windows hold every word, whole, and each word has one in which its context is the largest."""
 
+import itertools
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +18,7 @@ def test_windows_hold_every_word_and_share_no_more_than_the_overlap(case):
     windows = cut_windows(sizes, budget, overlap)
     assert sorted({word for begin, end in windows for word in range(begin, end)}) == list(range(len(sizes)))
     assert all(sum(sizes[begin:end]) <= budget for begin, end in windows)
-    for (_, before), (begin, end) in zip(windows, windows[1:], strict=False):
+    for (_, before), (begin, end) in itertools.pairwise(windows):
         assert begin <= before < end and sum(sizes[begin:before]) <= max(overlap, 0)
 
 
