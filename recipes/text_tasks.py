@@ -15,10 +15,10 @@ import tyro
 from peers import SEEDS, minilm
 
 from bertlite import Embedder, evaluate, finetune
-from bertlite.tasks.classification import LabelledText
 from bertlite.tasks.regression import Regression
 from bertlite.tasks.similarity import cosines
 from bertlite.tasks.task import Examples
+from bertlite.tasks.text_task import LabelledText
 
 
 def main(data: Path, out: Path, tasks: tuple[str, ...] = ("similarity", "banking", "emotions", "entailment"), smoke: bool = False) -> None:

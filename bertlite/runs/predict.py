@@ -16,7 +16,7 @@ from bertlite.runs.tables import ConllWriter, open_writer
 from bertlite.tasks.conll import column_number
 from bertlite.tasks.predictor import Predictor
 from bertlite.tasks.readers import Columns, Table, chunks, open_table
-from bertlite.tasks.tagging import DEFAULT_TAGS
+from bertlite.tasks.sentences import DEFAULT_TAGS
 from bertlite.tasks.task import Examples
 
 ROWS_AT_ONCE = 4096  # read, sorted by length and predicted together: memory does not grow with the input

@@ -23,32 +23,23 @@ from bertlite.tasks.calibration import calibration_error, fit_temperature, relia
 from bertlite.tasks.classification_metrics import classification_metrics, confusion, per_class
 from bertlite.tasks.head import HeadSettings
 from bertlite.tasks.labels import Labels, is_number
-from bertlite.tasks.readers import Columns, Text, take_label, take_text
-from bertlite.tasks.task import Examples, Windows
+from bertlite.tasks.readers import take_label
+from bertlite.tasks.task import WORST, Examples, shown
+from bertlite.tasks.text_task import LabelledText, TextTask
 from bertlite.tasks.texts import TextEncoder
 
-WORST = 20  # errors that are kept for the report
-
 
 @dataclass(frozen=True)
-class LabelledText:
-    """A text or a pair, and its label as the task has it; None where labels are not read."""
-
-    text: Text
-    label: Any = None
-
-
-@dataclass(frozen=True)
-class Classification:
+class Classification(TextTask):
     """Texts or pairs, one label each; the output of a text is its logits (C,)."""
 
-    texts: TextEncoder
     label_set: Labels
     weights: tuple[float, ...] | None = None
     head: HeadSettings = field(default_factory=HeadSettings)
     temperature: float = 1.0
 
     name: ClassVar[str] = "classification"
+    take_label = staticmethod(take_label)
     metrics: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "weighted_f1", "matthews", "loss")
 
     @property
@@ -70,39 +61,19 @@ class Classification:
         names = read_labels(config) or [f"LABEL_{i}" for i in range(num_outputs)]
         return cls(texts, Labels(names), temperature=float(extra.get("temperature", 1.0)))
 
-    @staticmethod
-    def take(row: Row, columns: Columns, where: str, line: int, *, labelled: bool) -> LabelledText:
-        """Return a row's text and label."""
-        return LabelledText(take_text(row, columns, where, line), take_label(row, columns, where, line) if labelled else None)
-
-    @staticmethod
-    def prepare(examples: Examples[LabelledText], columns: Columns) -> Examples[LabelledText]:
-        """Return the examples as they are."""
-        return examples
-
     def make_model(self, config: ModelConfig) -> nn.Module:
         """Return the model, with weights not yet drawn."""
         objective = cross_entropy(self.weights, smoothing=self.head.label_smoothing)
         return SequenceClassifier(config, len(self.labels), objective)
 
-    def check(self, examples: Examples[LabelledText]) -> None:
-        """Raise InputError for a label that the training rows do not have."""
-        self.ids(examples)
-
-    def windows(self, examples: Examples[LabelledText], *, labelled: bool) -> Windows:
-        """Return the texts' windows."""
-        ids = self.ids(examples).tolist() if labelled else None
-        return Windows(*self.texts.windows([item.text for item in examples.items], ids))
+    def targets(self, examples: Examples[LabelledText]) -> list[int]:
+        """Return the labels' ids."""
+        return self.ids(examples).tolist()
 
     def ids(self, examples: Examples[LabelledText]) -> np.ndarray:
         """Return the labels' ids, (n,); raises InputError for one that is not known."""
         return np.array([self.label_set.id_of(item.label, examples.where, line)
                          for item, line in zip(examples.items, examples.lines, strict=True)])
-
-    def outputs(self, model: nn.Module, logits: list[np.ndarray], windows: Windows, examples: Examples[LabelledText],
-                ) -> list[np.ndarray]:
-        """Return the mean logits of each text's windows."""
-        return mean_of_windows(logits, windows.owners, len(examples))
 
     def outputs_of(self, rows: Sequence[Row], prefix: str) -> list[np.ndarray]:
         """Return the logits, but for a constant, that a row's probabilities tell of."""
@@ -152,10 +123,6 @@ class Classification:
         """Return the labels' ids: every label has its share of what is held out."""
         return self.ids(examples)
 
-    def groups(self, examples: Examples[LabelledText]) -> np.ndarray:
-        """Return a group for each text."""
-        return np.arange(len(examples))
-
     def config_entries(self) -> dict[str, Any]:
         """Return labels and problem type."""
         return {"problem_type": "single_label_classification", **dump_labels(self.labels)}
@@ -171,18 +138,3 @@ class Classification:
         if all(is_number(name) for name in self.labels):
             lines.append("the labels are numbers, taken as names of classes; --task regression predicts numbers as such")
         return lines
-
-
-def mean_of_windows(logits: list[np.ndarray], owners: list[int], total: int) -> list[np.ndarray]:
-    """Return for each of `total` texts the mean of its windows' logits."""
-    if not total:
-        return []
-    sums = np.zeros((total, len(logits[0])))
-    np.add.at(sums, owners, logits)
-    return list(sums / np.bincount(owners, minlength=total)[:, None])
-
-
-def shown(text: Text) -> str:
-    """Return a text or a pair in one line, shortened for a report."""
-    line = " ||| ".join(text) if isinstance(text, tuple) else text
-    return line if len(line) <= 300 else line[:299] + "…"

@@ -21,28 +21,28 @@ from bertlite.formats.huggingface import dump_labels, read_labels
 from bertlite.model.config import ModelConfig
 from bertlite.objectives.sequence_labels import SequenceClassifier, binary_cross_entropy
 from bertlite.tasks.calibration import best_thresholds
-from bertlite.tasks.classification import WORST, LabelledText, mean_of_windows, shown
 from bertlite.tasks.entity_metrics import figures
 from bertlite.tasks.head import HeadSettings
 from bertlite.tasks.labels import Labels
-from bertlite.tasks.readers import Columns, take_label_list, take_text
-from bertlite.tasks.task import Examples, Windows
+from bertlite.tasks.readers import take_label_list
+from bertlite.tasks.task import WORST, Examples, shown
+from bertlite.tasks.text_task import LabelledText, TextTask
 from bertlite.tasks.texts import TextEncoder
 
 ALWAYS_MORE = 1e-6  # how near probabilities read from a file come to 0 and 1
 
 
 @dataclass(frozen=True)
-class MultiLabel:
+class MultiLabel(TextTask):
     """Texts or pairs with any number of labels; the output of a text is its logits (C,)."""
 
-    texts: TextEncoder
     label_set: Labels
     weights: tuple[float, ...] | None = None
     head: HeadSettings = field(default_factory=HeadSettings)
     thresholds: tuple[float, ...] = ()
 
     name: ClassVar[str] = "multi-label"
+    take_label = staticmethod(take_label_list)
     metrics: ClassVar[tuple[str, ...]] = ("micro_f1", "macro_f1", "exact_match", "loss")
 
     @property
@@ -71,21 +71,14 @@ class MultiLabel:
             raise InputError(f"there are {len(thresholds)} thresholds for {len(names)} labels", where="bertlite.json")
         return cls(texts, Labels(names), thresholds=thresholds)
 
-    @staticmethod
-    def take(row: Row, columns: Columns, where: str, line: int, *, labelled: bool) -> LabelledText:
-        """Return a row's text and labels."""
-        names = take_label_list(row, columns, where, line) if labelled else None
-        return LabelledText(take_text(row, columns, where, line), names)
-
-    @staticmethod
-    def prepare(examples: Examples[LabelledText], columns: Columns) -> Examples[LabelledText]:
-        """Return the examples as they are."""
-        return examples
-
     def make_model(self, config: ModelConfig) -> nn.Module:
         """Return the model, with weights not yet drawn."""
         objective = binary_cross_entropy(self.weights, smoothing=self.head.label_smoothing)
         return SequenceClassifier(config, len(self.labels), objective)
+
+    def targets(self, examples: Examples[LabelledText]) -> list[np.ndarray]:
+        """Return 0 or 1 for each label, float32 (C,)."""
+        return list(self.truth(examples).astype(np.float32))
 
     def truth(self, examples: Examples[LabelledText]) -> np.ndarray:
         """Return which labels hold, (n, C) bool; raises InputError for a label that is not known."""
@@ -94,20 +87,6 @@ class MultiLabel:
             for name in item.label:
                 truth[row, self.label_set.id_of(name, examples.where, line)] = True
         return truth
-
-    def check(self, examples: Examples[LabelledText]) -> None:
-        """Raise InputError for a label that the training rows do not have."""
-        self.truth(examples)
-
-    def windows(self, examples: Examples[LabelledText], *, labelled: bool) -> Windows:
-        """Return the texts' windows."""
-        labels = list(self.truth(examples).astype(np.float32)) if labelled else None
-        return Windows(*self.texts.windows([item.text for item in examples.items], labels))
-
-    def outputs(self, model: nn.Module, logits: list[np.ndarray], windows: Windows, examples: Examples[LabelledText],
-                ) -> list[np.ndarray]:
-        """Return the mean logits of each text's windows."""
-        return mean_of_windows(logits, windows.owners, len(examples))
 
     def outputs_of(self, rows: Sequence[Row], prefix: str) -> list[np.ndarray]:
         """Return the logits that a row's probabilities tell of."""
@@ -164,10 +143,6 @@ class MultiLabel:
         truth = self.truth(examples)
         support = truth.sum(0)
         return np.array([min(np.flatnonzero(row), key=lambda c: support[c], default=-1) + 1 for row in truth])
-
-    def groups(self, examples: Examples[LabelledText]) -> np.ndarray:
-        """Return a group for each text."""
-        return np.arange(len(examples))
 
     def config_entries(self) -> dict[str, Any]:
         """Return labels and problem type."""

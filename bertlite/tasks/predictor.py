@@ -26,8 +26,9 @@ from bertlite.tasks.classification import Classification
 from bertlite.tasks.multi_label import MultiLabel
 from bertlite.tasks.readers import Columns
 from bertlite.tasks.regression import Regression
+from bertlite.tasks.sentences import DEFAULT_TAGS
 from bertlite.tasks.span_qa import SpanQA
-from bertlite.tasks.tagging import DEFAULT_TAGS, Tagging
+from bertlite.tasks.tagging import Tagging
 from bertlite.tasks.task import Examples, Task, run_task
 from bertlite.tasks.texts import TextEncoder
 from bertlite.training.hardware import HardwareSettings, choose_device

@@ -20,10 +20,10 @@ from bertlite.corpus.rows import Row
 from bertlite.errors import InputError
 from bertlite.model.config import ModelConfig
 from bertlite.objectives.sequence_labels import SequenceClassifier, squared_error
-from bertlite.tasks.classification import WORST, LabelledText, mean_of_windows, shown
 from bertlite.tasks.head import HeadSettings
-from bertlite.tasks.readers import Columns, take_number, take_text
-from bertlite.tasks.task import Examples, Windows
+from bertlite.tasks.readers import take_number
+from bertlite.tasks.task import WORST, Examples, shown
+from bertlite.tasks.text_task import LabelledText, TextTask
 from bertlite.tasks.texts import TextEncoder
 
 NUM_STRATA = 10  # bands of the numbers, each of which has its share of what is held out
@@ -44,13 +44,13 @@ class Regressor(SequenceClassifier):
 
 
 @dataclass(frozen=True)
-class Regression:
+class Regression(TextTask):
     """Texts or pairs with a number each; the output of a text is the number, (1,)."""
 
-    texts: TextEncoder
     mean: float = 0.0
 
     name: ClassVar[str] = "regression"
+    take_label = staticmethod(take_number)
     metrics: ClassVar[tuple[str, ...]] = ("spearman", "pearson", "mse")
 
     @property
@@ -74,32 +74,13 @@ class Regression:
             raise InputError(f"a regression has one output, the weights have {num_outputs}", where="config.json")
         return cls(texts)
 
-    @staticmethod
-    def take(row: Row, columns: Columns, where: str, line: int, *, labelled: bool) -> LabelledText:
-        """Return a row's text and number."""
-        return LabelledText(take_text(row, columns, where, line), take_number(row, columns, where, line) if labelled else None)
-
-    @staticmethod
-    def prepare(examples: Examples[LabelledText], columns: Columns) -> Examples[LabelledText]:
-        """Return the examples as they are."""
-        return examples
-
     def make_model(self, config: ModelConfig) -> nn.Module:
         """Return the model, with weights not yet drawn."""
         return Regressor(config, self.mean)
 
-    def check(self, examples: Examples[LabelledText]) -> None:
-        """Any number will do."""
-
-    def windows(self, examples: Examples[LabelledText], *, labelled: bool) -> Windows:
-        """Return the texts' windows."""
-        numbers = [item.label for item in examples.items] if labelled else None
-        return Windows(*self.texts.windows([item.text for item in examples.items], numbers))
-
-    def outputs(self, model: nn.Module, logits: list[np.ndarray], windows: Windows, examples: Examples[LabelledText],
-                ) -> list[np.ndarray]:
-        """Return the mean number of each text's windows."""
-        return mean_of_windows(logits, windows.owners, len(examples))
+    def targets(self, examples: Examples[LabelledText]) -> list[float]:
+        """Return the numbers."""
+        return [item.label for item in examples.items]
 
     def outputs_of(self, rows: Sequence[Row], prefix: str) -> list[np.ndarray]:
         """Return the numbers that rows hold."""
@@ -115,7 +96,7 @@ class Regression:
 
     def score(self, outputs: list[np.ndarray], examples: Examples[LabelledText]) -> dict[str, float]:
         """Return mean squared error, and Pearson's and Spearman's correlation (0 where there is no variance)."""
-        guess, truth = np.array(outputs)[:, 0], np.array([item.label for item in examples.items])
+        guess, truth = np.array(outputs)[:, 0], np.array(self.targets(examples))
         both_vary = len(truth) > 1 and np.ptp(guess) > 0 and np.ptp(truth) > 0
         return {"mse": float(((guess - truth) ** 2).mean()),
                 "pearson": float(stats.pearsonr(guess, truth)[0]) if both_vary else 0.0,
@@ -123,7 +104,7 @@ class Regression:
 
     def details(self, outputs: list[np.ndarray], examples: Examples[LabelledText]) -> dict[str, Any]:
         """Return predicted and true numbers, and the worst errors."""
-        guess, truth = np.array(outputs)[:, 0], np.array([item.label for item in examples.items])
+        guess, truth = np.array(outputs)[:, 0], np.array(self.targets(examples))
         worst = np.argsort(-np.abs(guess - truth), kind="stable")[:WORST]
         return {"scatter": {"predicted": guess.tolist(), "true": truth.tolist()}, "worst": [
             {"line": examples.lines[i], "text": shown(examples.items[i].text), "label": float(truth[i]),
@@ -131,12 +112,8 @@ class Regression:
 
     def strata(self, examples: Examples[LabelledText]) -> np.ndarray:
         """Return the band of each number, by rank."""
-        ranks = stats.rankdata([item.label for item in examples.items], method="dense") - 1
+        ranks = stats.rankdata(self.targets(examples), method="dense") - 1
         return (ranks * NUM_STRATA // (ranks.max() + 1)).astype(np.int64)
-
-    def groups(self, examples: Examples[LabelledText]) -> np.ndarray:
-        """Return a group for each text."""
-        return np.arange(len(examples))
 
     def config_entries(self) -> dict[str, Any]:
         """Return problem type and the one label."""
@@ -148,5 +125,5 @@ class Regression:
 
     def says(self, examples: Examples[LabelledText]) -> list[str]:
         """Return the range of the numbers."""
-        numbers = [item.label for item in examples.items]
+        numbers = self.targets(examples)
         return [f"numbers from {min(numbers):g} to {max(numbers):g}, mean {self.mean:.3g}"]

@@ -22,32 +22,16 @@ from bertlite.errors import InputError
 from bertlite.inputs.batch import BatchItem
 from bertlite.model.config import ModelConfig
 from bertlite.objectives.spans import END, NEITHER, START, SpanExtractor
-from bertlite.tasks.classification import WORST, shown
 from bertlite.tasks.head import HeadSettings
-from bertlite.tasks.readers import Columns, column_of, from_json, text_of
+from bertlite.tasks.questions import Answer, Question, is_in_place, take_question, true_answers
+from bertlite.tasks.readers import Columns
 from bertlite.tasks.span_metrics import answer_scores, span_metrics, writes_by_character
-from bertlite.tasks.task import Examples, Windows
+from bertlite.tasks.task import WORST, Examples, Windows, shown
 from bertlite.tasks.texts import TextEncoder, word_sizes
 from bertlite.tasks.windows import best_windows, cut_windows
 
 QUESTION_SHARE = 1 / 3  # of the length, at most: a longer question loses its end
 NUM_BEST = 20  # spans kept of a window and of a question, as in the released code
-
-
-class Answer(NamedTuple):
-    """A true answer and its first character in the passage."""
-
-    text: str
-    start: int
-
-
-@dataclass(frozen=True)
-class Question:
-    """A question with its passage and true answers; `answers` is empty where there is none, None where they are not read."""
-
-    question: str
-    context: str
-    answers: tuple[Answer, ...] | None = None
 
 
 class Candidate(NamedTuple):
@@ -112,20 +96,8 @@ class SpanQA:
 
     @staticmethod
     def take(row: Row, columns: Columns, where: str, line: int, *, labelled: bool) -> Question:
-        """Return a row's question, passage and answers; raises InputError for an answer beyond the passage's end."""
-        question = text_of(row, columns.text_column, "text", where, line)
-        context = text_of(row, columns.pair_column or "context", "pair", where, line)
-        if not labelled:
-            return Question(question, context)
-        if row.get("is_impossible") in (True, "True", "true"):  # a csv holds texts
-            return Question(question, context, ())
-        answers = []
-        for text, start in _answers(column_of(row, columns.label_column, "label", where, line), where, line):
-            if not 0 <= start <= len(context) - len(text):
-                raise InputError(f"the answer {shown(text)!r} at character {start} is not within the passage, which has "
-                                 f"{len(context)}", where=where, line=line)
-            answers.append(Answer(text, start))
-        return Question(question, context, tuple(a for a in answers if a.text))
+        """Return a row's question."""
+        return take_question(row, columns, where, line, labelled=labelled)
 
     @staticmethod
     def prepare(examples: Examples[Question], columns: Columns) -> Examples[Question]:
@@ -213,7 +185,7 @@ class SpanQA:
         if self.threshold is None or all(item.answers for item in examples.items):
             return self
         gaps = np.array([found.no_answer - found.spans[0].score if found.spans else np.inf for found in outputs])
-        given = [answer_scores(found.text, _true(item), by_character=self.by_character)[1]
+        given = [answer_scores(found.text, true_answers(item), by_character=self.by_character)[1]
                  for found, item in zip(outputs, examples.items, strict=True)]
         silent = [float(not item.answers) for item in examples.items]
         if not np.isfinite(gaps).any():
@@ -243,11 +215,11 @@ class SpanQA:
     def score(self, outputs: list[Found], examples: Examples[Question]) -> dict[str, float]:
         """Return EM and F1 in percent; with and without an answer apart, where there are both."""
         given = [self.text_of(found) for found in outputs]
-        return span_metrics(given, [_true(item) for item in examples.items], by_character=self.by_character)
+        return span_metrics(given, [true_answers(item) for item in examples.items], by_character=self.by_character)
 
     def details(self, outputs: list[Found], examples: Examples[Question]) -> dict[str, Any]:
         """Return the threshold, the figures of always saying that there is no answer, and the worst errors."""
-        true = [_true(item) for item in examples.items]
+        true = [true_answers(item) for item in examples.items]
         scores = [answer_scores(self.text_of(found), texts, by_character=self.by_character)[1]
                   for found, texts in zip(outputs, true, strict=True)]
         wrong = [i for i in range(len(true)) if scores[i] == 0][:WORST]
@@ -285,32 +257,6 @@ class SpanQA:
             lines.append(f"{len(misplaced):,} answers are not at the place the file names and were left out (the first: "
                          f"{examples.where}, line {misplaced[0]:,})")
         return lines
-
-
-def _answers(value: Any, where: str, line: int) -> list[tuple[str, int]]:
-    """Return (text, start) of answers as SQuAD's files have them, or as lists of texts and starts."""
-    value = from_json(value)
-    if isinstance(value, dict):
-        texts, starts = value.get("text"), value.get("answer_start")
-        if not isinstance(texts, (list, tuple)) or not isinstance(starts, (list, tuple)) or len(texts) != len(starts):
-            raise InputError("answers must have as many texts as starts", where=where, line=line)
-        value = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
-    if not isinstance(value, (list, tuple)):
-        raise InputError(f"the answers are a {type(value).__name__}, not a list", where=where, line=line)
-    found = []
-    for answer in value:
-        text, start = (answer.get("text"), answer.get("answer_start")) if isinstance(answer, dict) else (None, None)
-        if not isinstance(text, str) or not isinstance(start, int) or isinstance(start, bool):
-            raise InputError(f"the answer {answer!r} has no text with a whole number as answer_start", where=where, line=line)
-        found.append((text, start))
-    return found
-
-
-def is_in_place(item: Question) -> bool:
-    """Return whether a question's first answer is where it is said to be."""
-    assert item.answers
-    text, start = item.answers[0]
-    return item.context[start : start + len(text)] == text
 
 
 def answer_tokens(offsets: np.ndarray, answer: Answer) -> tuple[int, int] | None:
@@ -354,5 +300,3 @@ def _without_repeats(candidates: list[Candidate]) -> list[Candidate]:
     return list(kept.values())
 
 
-def _true(item: Question) -> list[str]:
-    return [answer.text for answer in item.answers or ()]

@@ -20,10 +20,12 @@ from bertlite.errors import InputError
 from bertlite.inputs.batch import BatchItem
 from bertlite.model.config import ModelConfig
 from bertlite.tasks.head import HeadSettings
-from bertlite.tasks.readers import Columns, open_table
+from bertlite.tasks.readers import Columns, Text, open_table
 from bertlite.tasks.texts import TextEncoder, length_batches
 
 E = TypeVar("E")
+WORST = 20  # errors that are kept for the report
+LONGEST_SHOWN = 300  # characters
 
 
 @dataclass
@@ -164,6 +166,12 @@ def run_task(task: Task, model: nn.Module, examples: Examples[Any], *, device: t
     pad_id = task.texts.tokenizer.pad_id
     logits = window_logits(model, windows.items, device=device, pad_id=pad_id, batch_size=batch_size)
     return task.outputs(model, logits, windows, examples)
+
+
+def shown(text: Text) -> str:
+    """Return a text or a pair in one line, shortened for a report."""
+    line = " ||| ".join(text) if isinstance(text, tuple) else text
+    return line if len(line) <= LONGEST_SHOWN else line[: LONGEST_SHOWN - 1] + "…"
 
 
 def is_better(metric: str) -> int:

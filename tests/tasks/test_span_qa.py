@@ -13,9 +13,10 @@ from bertlite.formats.huggingface import read_config, read_tokenizer
 from bertlite.objectives.spans import END, START
 from bertlite.tasks.head import HeadSettings
 from bertlite.tasks.predictor import Predictor, usual_columns
+from bertlite.tasks.questions import Answer, Question
 from bertlite.tasks.readers import Columns
 from bertlite.tasks.span_metrics import answer_scores
-from bertlite.tasks.span_qa import Answer, Candidate, Found, Question, SpanQA
+from bertlite.tasks.span_qa import Candidate, Found, SpanQA
 from bertlite.tasks.task import Examples, read_examples, run_task
 from bertlite.tasks.texts import TextEncoder
 

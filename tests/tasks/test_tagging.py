@@ -16,7 +16,8 @@ from bertlite.tasks.head import HeadSettings
 from bertlite.tasks.predictor import Predictor, columns_of
 from bertlite.tasks.readers import Columns
 from bertlite.tasks.schemes import strict_spans
-from bertlite.tasks.tagging import Sentence, Tagging, split_text
+from bertlite.tasks.sentences import Sentence, split_text
+from bertlite.tasks.tagging import Tagging
 from bertlite.tasks.task import Examples, read_examples, run_task
 from bertlite.tasks.texts import TextEncoder
 
