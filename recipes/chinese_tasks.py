@@ -18,7 +18,7 @@ from bertlite import evaluate, finetune, predict
 from bertlite.demo.story import write_untrained
 
 
-def main(data: Path, model: Path, out: Path, epochs: float = 5.0, smoke: bool = False) -> None:
+def main(data: Path, model: Path, out: Path, epochs: float = 3.0, smoke: bool = False) -> None:
     for name, start in {"pretrained": model, "from scratch": write_untrained(model, out / "scratch")}.items():
         begin = time.perf_counter()
         folder = finetune(model=start, task="tagging", train=data / "ner-zh-uner-gsdsimp" / "zh_gsdsimp-ud-train.iob2",

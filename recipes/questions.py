@@ -17,7 +17,7 @@ from bertlite import evaluate, finetune
 TEST_ARTICLES = ("Warsaw", "French_and_Indian_War", "Force")
 
 
-def main(data: Path, out: Path, epochs: float = 4.0, learning_rate: float = 2e-4, smoke: bool = False) -> None:
+def main(data: Path, out: Path, epochs: float = 2.0, learning_rate: float = 2e-4, smoke: bool = False) -> None:
     whole = json.loads((data / "qa-en-squad2-part" / "dev-v2.0.json").read_text(encoding="utf-8"))
     out.mkdir(parents=True, exist_ok=True)
     parts = {"train": [a for a in whole["data"] if a["title"] not in TEST_ARTICLES], "test": [a for a in whole["data"] if a["title"] in TEST_ARTICLES]}

@@ -22,14 +22,14 @@ from bertlite.tasks.entity_metrics import entity_metrics, token_accuracy
 
 Rows = list[dict[str, list[str]]]
 SETS: dict[str, tuple[str, str, int, float]] = {  # training and test file, training sentences, epochs
-    "ewt": ("tag-en-ud-ewt/en_ewt-ud-train.conllu", "tag-en-ud-ewt/en_ewt-ud-test.conllu", 3_000, 3.0),
+    "ewt": ("tag-en-ud-ewt/en_ewt-ud-train.conllu", "tag-en-ud-ewt/en_ewt-ud-test.conllu", 3_000, 2.0),
     "wnut17": ("ner-en-wnut17/wnut17train.conll", "ner-en-wnut17/emerging.dev.conll", 10**9, 3.0),
-    "ncbi": ("ner-en-ncbi-disease/train.tsv", "ner-en-ncbi-disease/test.tsv", 10**9, 2.0),
+    "ncbi": ("ner-en-ncbi-disease/train.tsv", "ner-en-ncbi-disease/test.tsv", 10**9, 1.0),
 }
 
 
 def main(data: Path, out: Path, sets: tuple[str, ...] = ("wnut17", "ewt", "ncbi"), crf: tuple[str, ...] = ("wnut17",),
-         peer: bool = True, smoke: bool = False) -> None:
+         peers: tuple[str, ...] = ("wnut17", "ewt", "ncbi"), smoke: bool = False) -> None:
     for name in sets:
         train_file, test_file, most, epochs = SETS[name]
         train, test = read(data / train_file), read(data / test_file)
@@ -44,9 +44,9 @@ def main(data: Path, out: Path, sets: tuple[str, ...] = ("wnut17", "ewt", "ncbi"
             seconds = (time.perf_counter() - begin) / (1 if smoke else len(SEEDS))
             results = json.loads((folder / "results.json").read_text())
             mean, sd = results.get("mean", results["metrics"]), results.get("sd", {})
-            print(f"{name}, {head}: " + ", ".join(f"{key} {mean[key]:.4f} ({sd.get(key, 0):.4f})" for key in ("f1", "strict_f1", "accuracy"))
+            print(f"{name}, {head}: " + ", ".join(f"{key} {mean[key]:.4f} ({sd.get(key, 0):.4f})" for key in ("f1", "strict_f1", "accuracy") if key in mean)
                   + f", {seconds:.0f} s a seed", flush=True)
-        if peer and not smoke:
+        if name in peers and not smoke:
             figures, seconds = trainer(train, test, epochs, out / f"{name}-trainer")
             print(f"{name}, Trainer: " + ", ".join(f"{key} {value:.4f}" for key, value in figures.items()) + f", {seconds:.0f} s", flush=True)
 

@@ -1,4 +1,8 @@
-"""Sequences held in memory -> shuffled steps of batches of like length; positions in, steps out, as in loader.py."""
+"""Sequences held in memory -> shuffled steps; positions in, steps out, as in loader.py.
+
+Batches are drawn at random and packed, which leaves little padding. Batches of like length would save a little more, and
+learn worse: what is alike in length is alike in kind.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,6 @@ from bertlite.draws import Purpose, stream
 from bertlite.inputs.batch import BatchItem, make_batch
 from bertlite.inputs.loader import Cut, Position, Step
 from bertlite.inputs.packing import deal, pack
-
-BATCHES_SORTED_TOGETHER = 16  # long enough that a batch has one length, short enough that an epoch is still shuffled
 
 
 class ItemLoader:
@@ -24,15 +26,9 @@ class ItemLoader:
         return -(-len(self.items) // self.batch_size)
 
     def order(self, epoch: int) -> list[list[int]]:
-        """Return the batches of an epoch: shuffled, sorted by length within a window, the windows' batches shuffled."""
-        draws = stream(self.seed, Purpose.ORDER, epoch)
-        shuffled = draws.permutation(len(self.items)).tolist()
-        window = BATCHES_SORTED_TOGETHER * self.batch_size
-        batches = []
-        for begin in range(0, len(shuffled), window):
-            nearby = sorted(shuffled[begin : begin + window], key=lambda i: len(self.items[i]))
-            batches += [nearby[i : i + self.batch_size] for i in range(0, len(nearby), self.batch_size)]
-        return [batches[i] for i in draws.permutation(len(batches))]
+        """Return the batches of an epoch, as numbers of items."""
+        shuffled = stream(self.seed, Purpose.ORDER, epoch).permutation(len(self.items)).tolist()
+        return [shuffled[begin : begin + self.batch_size] for begin in range(0, len(shuffled), self.batch_size)]
 
     def steps(self, position: Position, cut: Cut) -> Iterator[Step]:
         """Yield steps from `position` on, without end; `rows_done` counts batches."""

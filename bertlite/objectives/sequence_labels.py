@@ -7,7 +7,7 @@ Shapes: N sequences, C classes, D hidden size.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -26,8 +26,10 @@ Objective = Callable[[Tensor, Tensor], Sums]
 class SequenceClassifier(nn.Module):
     """Encoder, pooler and a linear layer."""
 
-    losses = ("classification",)
+    losses: tuple[str, ...] = ("classification",)
     reads_tokens = False
+    rates: Mapping[str, float] = {}
+    """By the beginning of a parameter's name: how many times the learning rate it takes."""
 
     def __init__(self, config: ModelConfig, num_outputs: int, objective: Objective):
         super().__init__()
@@ -48,11 +50,11 @@ class SequenceClassifier(nn.Module):
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Return the number of sequences."""
-        return {"classification": batch.num_sequences}
+        return {self.losses[0]: batch.num_sequences}
 
     def forward(self, batch: Batch) -> dict[str, Sums]:
         """Return the loss's sums."""
-        return {"classification": self.objective(self.logits(batch), batch.sequence_labels)}
+        return {self.losses[0]: self.objective(self.logits(batch), batch.sequence_labels)}
 
 
 def cross_entropy(weights: Sequence[float] | None = None, *, smoothing: float = 0.0) -> Objective:
@@ -83,7 +85,11 @@ def binary_cross_entropy(weights: Sequence[float] | None = None, *, smoothing: f
     return objective
 
 
-def squared_error(logits: Tensor, labels: Tensor) -> Sums:
-    """Return the squared error of predictions (N, 1) against numbers (N,); nothing counts as exactly right."""
-    errors = (logits.float().reshape(labels.shape) - labels) ** 2
-    return Sums(errors.sum(), torch.tensor(len(labels)), torch.tensor(0))
+def squared_error(deviation: float = 1.0) -> Objective:
+    """Return the squared error, in squared deviations, of (N, 1) against numbers (N,); nothing counts as exactly right."""
+
+    def objective(logits: Tensor, labels: Tensor) -> Sums:
+        errors = ((logits.float().reshape(labels.shape) - labels) / deviation) ** 2
+        return Sums(errors.sum(), torch.tensor(len(labels)), torch.tensor(0))
+
+    return objective

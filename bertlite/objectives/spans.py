@@ -6,6 +6,8 @@ Shapes: B rows, T tokens, M labelled positions ([CLS] and the passage), N sequen
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -26,6 +28,8 @@ class SpanExtractor(nn.Module):
 
     losses = ("span",)
     reads_tokens = True
+    rates: Mapping[str, float] = {}
+    """By the beginning of a parameter's name: how many times the learning rate it takes."""
 
     def __init__(self, config: ModelConfig):
         super().__init__()

@@ -6,6 +6,8 @@ Shapes: B rows, T tokens, M labelled positions, N sequences, W words, C labels, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 
@@ -17,12 +19,16 @@ from bertlite.model.heads import HEAD_STD, ClassificationHead
 from bertlite.model.init import initialise
 from bertlite.objectives.sums import Sums, cross_entropy_sums
 
+CHAIN_RATE = 100.0
+
 
 class Tagger(nn.Module):
     """Encoder and a linear layer; a word's label is drawn from a softmax, alone."""
 
     losses = ("tagging",)
     reads_tokens = True
+    rates: Mapping[str, float] = {}
+    """By the beginning of a parameter's name: how many times the learning rate it takes."""
 
     def __init__(self, config: ModelConfig, num_labels: int):
         super().__init__()
@@ -52,12 +58,18 @@ class Tagger(nn.Module):
 class CrfTagger(Tagger):
     """A tagger whose labels are drawn together, sentence by sentence."""
 
+    # The chain begins at 0 and its scores are of the size of logits: at the encoder's rate it would not move.
+    rates: Mapping[str, float] = {"crf.": CHAIN_RATE}
+
     def __init__(self, config: ModelConfig, num_labels: int):
         super().__init__(config, num_labels)
         self.crf = LinearChainCRF(num_labels)
 
     def forward(self, batch: Batch) -> dict[str, Sums]:
-        """Return the negative log-likelihood of whole sentences; it is divided by words, as the softmax's loss is."""
+        """Return the negative log-likelihood of the chain of each sequence; it is divided by words, as the softmax's loss is.
+
+        A sentence that is read in windows is as many chains.
+        """
         emissions, used = self.logits(batch), batch.token_labels != IGNORED
         positions = batch.labelled_positions[used]
         laid_out, mask = by_sequence(emissions[used].float(), positions, batch, fill=0.0)

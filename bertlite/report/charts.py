@@ -16,7 +16,8 @@ def line_chart(title: str, unit: str, lines: dict[str, tuple[Sequence[float], Se
     """Draw named (x, y) lines over steps; `levels` are dashed horizontal lines, such as a floor."""
     figure, axes = _axes(6.2, 3.1)
     for colour, (name, (x, y)) in zip(itertools.cycle(COLOURS), lines.items(), strict=False):
-        axes.plot(x, y, label=name, color=colour, linewidth=1.4, marker="o" if dots and len(x) < 60 else None, markersize=3)
+        marker = "o" if len(x) < (60 if dots else 3) else None
+        axes.plot(x, y, label=name, color=colour, linewidth=1.4, marker=marker, markersize=3)
     for level, (name, value) in enumerate((levels or {}).items()):
         axes.axhline(value, label=name, linestyle="--", linewidth=1, color=COLOURS[-1 - level])
     axes.set_title(title, loc="left", fontsize=10)

@@ -79,7 +79,7 @@ def _charts(train: list[dict[str, Any]], validation: list[dict[str, Any]]) -> li
         accuracy = name.replace("_loss", "_accuracy")
         held_out = curve(validation, accuracy if name in last else "accuracy")
         lines = {"training": smoothed(curve(train, accuracy)), "held out": held_out}
-        if lines["training"][0]:
+        if any(lines["training"][1]):  # of numbers, none is exactly right
             charts.append(line_chart(_words(accuracy), "share", {k: v for k, v in lines.items() if v[0]}))
     for name, unit in (("learning_rate", "rate"), ("gradient_norm", "norm"), ("tokens_per_second", "tokens/s")):
         line = smoothed(curve(train, name))

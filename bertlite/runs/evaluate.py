@@ -23,11 +23,12 @@ from bertlite.inputs.masking import MaskingSettings
 from bertlite.runs.console import Console
 from bertlite.runs.predict import columns_as_trained
 from bertlite.runs.settings import PLAIN, Rows, build
+from bertlite.runs.tables import PREFIXES
 from bertlite.runs.validation import Validation
 from bertlite.tasks.fill_mask import load_pretraining_model
 from bertlite.tasks.predictor import Predictor, columns_of
 from bertlite.tasks.readers import Columns, open_table
-from bertlite.tasks.task import Task, read_examples
+from bertlite.tasks.task import Task, examples_of, read_examples
 from bertlite.training.hardware import HardwareSettings, start
 
 
@@ -101,12 +102,14 @@ def _evaluate_task(run: EvaluateRun) -> dict[str, Any]:
     task = predictor.task
     columns = columns_of(task.name, columns_as_trained(run.columns, predictor.columns), run.input)
     if run.predicted:
-        rows = [row for _, row in open_table(run.input, columns).rows]
-        examples = read_examples(task, [_as_before(row) for row in rows], columns)
-        outputs = _outputs_of(task, rows, str(run.input))
+        table = open_table(run.input, columns)
+        rows = list(table.rows)
+        examples = examples_of(task, ((line, _as_before(row)) for line, row in rows), columns, table.where)
+        outputs = _outputs_of(task, [row for _, row in rows], columns, table.where)
     else:
         examples = read_examples(task, run.input, columns)
-        task.check(examples)
+    task.check(examples)
+    if not run.predicted:
         outputs = predictor.outputs(examples, run.batch_size)
     for line in filter(None, [*task.says(examples), predictor.texts.report()]):
         Console(run.quiet).say(line)
@@ -119,8 +122,12 @@ def _as_before(row: Row) -> Row:
     return row | {"columns": [word[:-2] for word in row["columns"]]} if "columns" in row else row
 
 
-def _outputs_of(task: Task, rows: list[Row], where: str) -> list[Any]:
-    prefix = "predicted_" if any(str(name).startswith("predicted_") for name in rows[0]) else ""
+def _outputs_of(task: Task, rows: list[Row], columns: Columns, where: str) -> list[Any]:
+    """Return the outputs that rows tell of, the last ones that were predicted."""
+    said = ("label", "labels", "value", "tags", "answer")
+    prefix = next((p for p in reversed(PREFIXES) if any(p + name in rows[0] for name in said)), "")
+    if prefix == "" and (columns.label_column or "label") in said and "columns" not in rows[0]:
+        raise InputError("the rows hold predictions and no true labels", where=where, remedy="predict labelled rows")
     try:
         return task.outputs_of(rows, prefix)
     except (KeyError, IndexError, ValueError, TypeError) as error:
@@ -134,7 +141,7 @@ def _evaluate_masked_lm(run: EvaluateRun) -> dict[str, Any]:
     accelerator, _ = start(HardwareSettings(device=run.device, precision="fp32", threads=run.threads))
     model.to(accelerator.device)
     layout = Layout(line=run.text.line, document=run.text.document, language=run.text.language,
-                    text_column=run.columns.text_column, encoding=run.columns.encoding)
+                    text_column=run.columns.text_column or "text", encoding=run.columns.encoding)
     length = min(run.max_length or 128, model.config.max_positions)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         store = build_store(find_sources([run.input]), tokenizer, layout, Path(folder) / "store", say=console.say)

@@ -109,6 +109,8 @@ class FinetuneRun:
             raise InputError("--max-minutes is for pretraining", remedy="use --epochs or --max-steps")
         if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
             raise InputError("--seeds must name different numbers from 0", remedy="for example --seeds 1 2 3")
+        if self.tune.held_out != TuneSettings().held_out and (self.validation is not None or self.folds is not None):
+            raise InputError("--held-out has no place beside --validation or --folds", remedy="leave it out")
         if self.folds is not None:
             if self.folds < 2:
                 raise InputError(f"--folds must be at least 2; got {self.folds}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ from bertlite.runs.model_card import write_card
 from bertlite.runs.run_directory import copy_model, read_run, write_run
 from bertlite.runs.training_run import TrainingRun
 from bertlite.tasks.conll import SUFFIXES as CONLL
-from bertlite.tasks.predictor import TASKS, columns_of
+from bertlite.tasks.predictor import TASKS, USED_COLUMNS, columns_of
 from bertlite.tasks.splits import folds, hold_out
 from bertlite.tasks.task import Examples, Task, Windows, is_better, read_examples, run_task
 from bertlite.tasks.texts import TextEncoder
@@ -88,6 +88,7 @@ class Finetuning:
             # Before anything else is there: a run killed from here on can be gone on with.
             write_run(self.run.out, verb="finetune", settings=self._asked(), hardware=self.hardware.to_dict())
         self._read_model()
+        self._check_data()
         self._read_rows()
         trials, out = self._trials(), self.run.out
         results = []
@@ -98,6 +99,7 @@ class Finetuning:
         if accelerator.is_main_process:
             if len(trials) > 1:
                 copy_model(out / joined["best"], out)
+                write_run(out, resolved=read_run(out / joined["best"])["resolved"])
             write_json(out / "results.json", joined)
             write_report(out)
             write_card(out)
@@ -123,15 +125,28 @@ class Finetuning:
         for note in notes:
             self.console.say(note)
 
+    def _check_data(self) -> None:
+        """Raise InputError where a run that is gone on with began with other rows."""
+        known = read_run(self.run.out).get("data", {}) if self.is_resumed else {}
+        for name, path in self._files().items():
+            if known.get(name) and known[name][0]["sha256"] != sha256_of(path):
+                raise InputError(f"is not the file the run began with, as --{name}", where=path,
+                                 remedy="put that one back, or begin a new run in another --out")
+
+    def _files(self) -> dict[str, str | Path]:
+        given = {"train": self.run.train, "validation": self.run.validation}
+        return {name: value for name, value in given.items() if isinstance(value, (str, Path)) and Path(value).is_file()}
+
     def _read_rows(self) -> None:
         run = self.run
         kind = TASKS[run.task or _task_of(run.train)]
+        run.columns.check(f"--task {kind.name}", *USED_COLUMNS[kind.name])
         self.columns = columns_of(kind.name, run.columns, run.train)
         rows = read_examples(kind, run.train, self.columns)
         self.texts = TextEncoder(self.tokenizer, self._length(kind), limit=self.config.max_positions, overlap=run.tune.overlap,
                                  long_texts="windows" if kind.name in READ_IN_WINDOWS else run.tune.long_texts)
         self.task: Task = kind.learned_from(rows, self.texts, run.head)
-        self.metric = self._metric(kind)
+        self.metric = self._metric()
         self.console.say(f"{kind.name}: {len(rows):,} rows")
         for line in self.task.says(rows):
             self.console.say(line)
@@ -152,18 +167,21 @@ class Finetuning:
         own = read_sentence_model(self.run.model or "").max_length if tune.max_length is None else tune.max_length
         return min(own or limit, limit) if tune.max_length is None else tune.max_length
 
-    def _metric(self, kind: type[Task]) -> str:
-        metric = self.run.selection.metric or kind.metrics[0]
-        if metric not in kind.metrics:
-            raise InputError(f"--selection.metric {metric!r} is not a figure of {kind.name}{nearest(metric, kind.metrics)}",
-                             remedy=f"one of {', '.join(kind.metrics)}")
+    def _metric(self) -> str:
+        known = self.task.metrics
+        metric = self.run.selection.metric or known[0]
+        if metric not in known:
+            raise InputError(f"--selection.metric {metric!r} is not a figure of {self.task.name}{nearest(metric, known)}",
+                             remedy=f"one of {', '.join(known)}")
         return metric
 
     def _parts(self, kind: type[Task], rows: Examples[Any]) -> list[Part]:
         """Return what is learned and what is held out: once, or for each fold."""
         run = self.run
         if run.validation is not None:
-            return [self._part(rows, read_examples(kind, run.validation, columns_of(kind.name, run.columns, run.validation)))]
+            validation = read_examples(kind, run.validation, columns_of(kind.name, run.columns, run.validation))
+            self.task.check(validation)
+            return [Part(self._learned(rows), self.task.windows(validation, labelled=False), validation)]
         strata, groups = self.task.strata(rows), self.task.groups(rows)
         if run.folds is not None:
             held_out = folds(strata, groups, run.folds, seed=0)
@@ -172,15 +190,17 @@ class Finetuning:
         if self.accelerator.is_main_process:
             lines = [rows.at(held).lines for held in held_out]
             write_json(run.out / "held_out.json", {"file": rows.where} | ({"folds": lines} if run.folds else {"lines": lines[0]}))
-        everything = np.arange(len(rows))
-        return [self._part(rows.at(np.setdiff1d(everything, held)), rows.at(held)) for held in held_out]
+        everything, learned = np.arange(len(rows)), self._learned(rows)
+        counted = self.texts.lengths_before.copy()  # each text once, though it is learned from and measured on
+        measured = self.task.windows(rows, labelled=False)
+        self.texts.lengths_before = counted
+        return [Part(learned.of(np.setdiff1d(everything, held)), measured.of(held), rows.at(held)) for held in held_out]
 
-    def _part(self, training: Examples[Any], validation: Examples[Any]) -> Part:
-        learned = self.task.windows(training, labelled=True)
-        if not learned.items:
-            raise InputError("no row can be learned from", where=training.where)
-        self.task.check(validation)
-        return Part(learned, self.task.windows(validation, labelled=False), validation)
+    def _learned(self, rows: Examples[Any]) -> Windows:
+        windows = self.task.windows(rows, labelled=True)
+        if not windows.items:
+            raise InputError("no row can be learned from", where=rows.where)
+        return windows
 
     def _trials(self) -> list[Trial]:
         out, seeds = self.run.out, self.run.seeds
@@ -206,7 +226,7 @@ class Finetuning:
         training_run = TrainingRun(out, f"finetune --out {self.run.out}", accelerator, self.hardware, self.console, is_resumed,
                                    self.run.saving.keep, lambda folder: self._write(folder, model, self.task), root_is_best=True)
         training_run.go(model, settings, self.run.optimizer, lambda prepared: self._hooks(model, part, loader, log),
-                        rate_of=lambda name: rate_of(name, self.config.num_layers, self.run.transfer, settings.learning_rate))
+                        rate_of=self._rates(model, settings.learning_rate))
         outputs = self._outputs(model, part)
         task = self.task.tuned(outputs, part.examples)
         results = {"name": trial.name, "metrics": task.score(outputs, part.examples)} | task.details(outputs, part.examples)
@@ -216,6 +236,7 @@ class Finetuning:
             write_json(out / "results.json", results)
             shutil.rmtree(out / "checkpoints", ignore_errors=True)  # the best is at the root
         accelerator.wait_for_everyone()
+        accelerator.free_memory()  # it holds every model and optimizer that it prepared
         return results
 
     def _model(self, trial: Trial) -> nn.Module:
@@ -226,6 +247,10 @@ class Finetuning:
         self.console.say(f"{trial.name.replace('-', ' ')}: begun anew: {', '.join(anew) or 'nothing'}")
         prepare(model, self.config, self.run.transfer, seed=trial.seed)
         return model
+
+    def _rates(self, model: nn.Module, learning_rate: float) -> Callable[[str], float]:
+        rates: Mapping[str, float] = model.rates  # type: ignore[assignment]
+        return lambda name: rate_of(name, self.config.num_layers, self.run.transfer, learning_rate, rates)
 
     def _loop_settings(self, loader: ItemLoader, seed: int) -> LoopSettings:
         tune, limits, saving = self.run.tune, self.run.limits, self.run.saving
@@ -267,9 +292,7 @@ class Finetuning:
                     "learning_rate": settings.learning_rate, "max_length": self.texts.max_length, "selection": self.metric,
                     "parameters": sum(p.numel() for p in model.parameters()),
                     "trained_parameters": sum(p.numel() for p in model.parameters() if p.requires_grad)}
-        files = {name: value for name, value in (("train", self.run.train), ("validation", self.run.validation))
-                 if isinstance(value, (str, Path)) and Path(value).is_file()}
-        data = {name: [quick_fingerprint(path) | {"sha256": sha256_of(path)}] for name, path in files.items()}
+        data = {name: [quick_fingerprint(path) | {"sha256": sha256_of(path)}] for name, path in self._files().items()}
         trial.out.mkdir(parents=True, exist_ok=True)
         for folder in {trial.out, self.run.out}:
             write_run(folder, settings=self._asked(), resolved=resolved, hardware=self.hardware.to_dict(), data=data)

@@ -12,9 +12,9 @@ from bertlite.corpus.rows import Row
 from bertlite.errors import InputError
 from bertlite.runs.console import Console
 from bertlite.runs.settings import PLAIN, Rows, build
-from bertlite.runs.tables import ConllWriter, open_writer
+from bertlite.runs.tables import PREFIXES, ConllWriter, open_writer
 from bertlite.tasks.conll import column_number
-from bertlite.tasks.predictor import Predictor
+from bertlite.tasks.predictor import USED_COLUMNS, Predictor
 from bertlite.tasks.readers import Columns, Table, chunks, open_table
 from bertlite.tasks.sentences import DEFAULT_TAGS
 from bertlite.tasks.task import Examples
@@ -49,15 +49,19 @@ class PredictRun:
 def predict(**settings: Any) -> int:
     """Predict a table's rows and return their number; keywords are the fields of PredictRun and Columns.
 
-    Every input column is kept, first and unchanged; then comes what the task says, with `predicted_` before the names where
-    the input has a column of one of them: `label`, `score` and `score_<label>`; `labels`; `value`; `tags`, `scores` and
-    `entities`; `answer`, `score`, `start` and `end`. Raises InputError for rows that cannot be used.
+    Every input column is kept, first and unchanged; then comes what the task says: `label`, `score` and `score_<label>`;
+    `labels`; `value`; `tags`, `scores` and `entities`; `answer`, `score`, `start` and `end`. Where the input has a column of
+    one of these names, all have `predicted_` (then `predicted_2_` ...) before them. Raises InputError for rows that cannot be
+    used.
     """
     run = build(PredictRun, settings)
     console = Console(run.quiet)
     if run.batch_size < 1 or run.n_best < 1:
         raise InputError(f"--batch-size and --n-best must be at least 1; got {run.batch_size} and {run.n_best}")
     predictor = Predictor.from_pretrained(run.model, device=run.device, max_length=run.max_length, threads=run.threads)
+    run.columns.check(f"a model of {predictor.task.name}", *USED_COLUMNS[predictor.task.name])
+    if run.columns.split_words:
+        raise InputError("--split-words is a matter of training; the model does as it was trained", remedy="leave it out")
     columns = columns_as_trained(run.columns, predictor.columns)
     if run.n_best > 1 and predictor.task.name != "span-qa":
         raise InputError(f"--n-best is for question answering; the model does {predictor.task.name}")
@@ -74,7 +78,7 @@ def predict(**settings: Any) -> int:
 
 def _write_rows(run: PredictRun, predictor: Predictor, table: Table, columns: Columns) -> int:
     total, prefix = 0, None
-    with open_writer(run.output, table.kind, overwrite=run.overwrite) as writer:
+    with open_writer(run.output, table.kind, overwrite=run.overwrite, inputs=[run.input]) as writer:
         is_columns = isinstance(writer, ConllWriter)
         for rows in chunks(table.rows, ROWS_AT_ONCE):
             lines = [line for line, _ in rows]
@@ -89,10 +93,11 @@ def _write_rows(run: PredictRun, predictor: Predictor, table: Table, columns: Co
                 if "columns" in row:
                     row = _listed(row, columns, table.where, line)
                 if prefix is None:
-                    prefix = "predicted_" if new.keys() & row.keys() else ""
+                    prefix = next(p for p in PREFIXES if not {p + name for name in new} & row.keys())
                 taken = {prefix + name for name in new} & row.keys()
                 if taken:
-                    raise InputError(f"a row has a column {sorted(taken)[0]!r}, the first one has not", where=table.where)
+                    raise InputError(f"the row has a column {sorted(taken)[0]!r}, the first one has not", where=table.where,
+                                     line=line, remedy="put it first, or rename the column")
                 writer.write(row | {prefix + name: value for name, value in new.items()})
             total += len(rows)
     return total
@@ -106,13 +111,13 @@ def new_columns(answer: dict[str, Any], n_best: int) -> dict[str, Any]:
 
 
 def _listed(row: Row, columns: Columns, where: str, line: int) -> Row:
-    """Return a sentence of columns as a row of lists: its words and, where there is a further column, its tags."""
-    words = column_number(columns.words_column, Columns().words_column, row, "words", where, line)
+    """Return a sentence of columns as a row of lists: its words, its tags, and where there are more columns all `fields`."""
+    words = column_number(columns.words_column, "words", row, "words", where, line)
     listed: Row = {"words": [word[words] for word in row["columns"]]}
     if len(row["columns"][0]) > 1:
         tags = column_number(columns.label_column, DEFAULT_TAGS, row, "label", where, line)
         listed |= {DEFAULT_TAGS: [word[tags] for word in row["columns"]]} if tags != words else {}
-    return listed
+    return listed | ({"fields": row["columns"]} if len(row["columns"][0]) > 2 else {})
 
 
 def columns_as_trained(given: Columns, trained: Columns) -> Columns:

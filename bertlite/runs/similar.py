@@ -75,7 +75,8 @@ def similar(**settings: Any) -> int:
     ways = [(run.pairs, work.pairs), (run.queries is not None, work.queries), (run.clusters is not None, work.clusters)]
     rows = next((way for is_asked, way in ways if is_asked), work.neighbours)()
     total = 0
-    with open_writer(run.output, work.kind, overwrite=run.overwrite) as writer:
+    inputs = [run.input, run.queries]
+    with open_writer(run.output, work.kind, overwrite=run.overwrite, inputs=inputs) as writer:
         for row, new in rows:
             taken = sorted(new.keys() & row.keys())
             if taken:
@@ -93,8 +94,11 @@ class _Similar:
     def __init__(self, run: SimilarRun):
         self.run, self.console = run, Console(run.quiet)
         self.embedder = Embedder.from_pretrained(run.model, device=run.device, max_length=run.max_length, threads=run.threads)
+        run.columns.check("similar", "pair_column")
         opened = open_table(run.input, run.columns)
         self.where, self.kind = opened.where, opened.kind
+        self.column = "text" if opened.kind == ".txt" else run.columns.text_column or "text"
+        self.label = run.columns.label_column or "label"
         self.lines: list[int] = []
         self.rows: list[Row] = []
         for line, row in opened.rows:
@@ -115,7 +119,7 @@ class _Similar:
     def _vectors(self) -> np.ndarray:
         """Return the rows' vectors, those that they hold or new ones; raises InputError for vectors of another size."""
         if EMBEDDING not in self.rows[0]:
-            texts = self._texts(self.run.columns.text_column, "text")
+            texts = self._texts(self.column, "text")
             return self.embedder.encode(texts, self.run.batch_size)
         held = [column_of(row, EMBEDDING, "text", self.where, line) for line, row in zip(self.lines, self.rows, strict=True)]
         wanted = self.embedder.dimension()
@@ -127,10 +131,10 @@ class _Similar:
     def pairs(self) -> Iterator[tuple[Row, dict[str, Any]]]:
         """Return each row with the cosine of its two texts."""
         columns = self.run.columns
-        first = self.embedder.encode(self._texts(columns.text_column, "text"), self.run.batch_size)
+        first = self.embedder.encode(self._texts(self.column, "text"), self.run.batch_size)
         second = self.embedder.encode(self._texts(columns.pair_column or "pair", "pair"), self.run.batch_size)
         scores = cosines(first, second)
-        if columns.label_column in self.rows[0]:
+        if self.label in self.rows[0]:
             self._say_correlation(scores)
         return ((row, {"score": score}) for row, score in zip(self.rows, scores.tolist(), strict=True))
 
@@ -144,12 +148,12 @@ class _Similar:
             return  # the column is kept, but is no measure
         if len(set(truth)) > 1 and len(set(scores.tolist())) > 1:
             self.said.append(f"Spearman {stats.spearmanr(scores, truth)[0]:.4f}, Pearson {stats.pearsonr(scores, truth)[0]:.4f} "
-                             f"with {columns.label_column}")
+                             f"with {self.label}")
 
     def queries(self) -> Iterator[tuple[Row, dict[str, Any]]]:
         """Return each query with the nearest texts."""
         opened = open_table(self.run.queries, self.run.columns)
-        column = "text" if opened.kind == ".txt" else self.run.columns.text_column
+        column = "text" if opened.kind == ".txt" else self.run.columns.text_column or "text"
         asked = list(opened.rows)
         texts = [text_of(row, column, "text", opened.where, line) for line, row in asked]
         found = search(self.embedder.encode(texts, self.run.batch_size), self._vectors(), self.run.top_k)
@@ -162,8 +166,7 @@ class _Similar:
         return ((row, {"matches": self._matches(*best)}) for row, best in zip(self.rows, found, strict=True))
 
     def _matches(self, numbers: np.ndarray, scores: np.ndarray) -> list[dict[str, Any]]:
-        columns = self.run.columns
-        kept = [name for name in (columns.id_column, columns.text_column) if name and name in self.rows[0]]
+        kept = [name for name in (self.run.columns.id_column, self.column) if name and name in self.rows[0]]
         return [{"row": number, "score": score} | {name: self.rows[number][name] for name in kept}
                 for number, score in zip(numbers.tolist(), scores.tolist(), strict=True)]
 
@@ -171,8 +174,7 @@ class _Similar:
         """Return each text with its cluster; write the page."""
         assert self.run.clusters is not None
         found = cluster(self._vectors(), self.run.clusters, self.run.seed)
-        column = self.run.columns.text_column
-        texts = self._texts(column, "text") if column in self.rows[0] else None
+        texts = self._texts(self.column, "text") if self.column in self.rows[0] else None
         words = marking_words(texts, found.labels, self.embedder.tokenizer) if texts else [[]] * self.run.clusters
         sizes = np.bincount(found.labels, minlength=self.run.clusters).tolist()
         self.said += [f"cluster {k}: {size:,} texts; {', '.join(words[k])}" for k, size in enumerate(sizes)]

@@ -6,15 +6,16 @@ import contextlib
 import csv
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from bertlite.corpus.rows import kind_of
 from bertlite.errors import InputError
 from bertlite.files import atomic_path, check_writable
-from bertlite.tasks.conll import SUFFIXES as CONLL
 
 Row = dict[str, Any]
+PREFIXES = ("", "predicted_", *(f"predicted_{n}_" for n in range(2, 10)))  # of the columns that predict adds
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 PARQUET_ROWS = 4096  # rows a row group
 
@@ -47,6 +48,7 @@ class CsvWriter:
 
     def __init__(self, handle: IO[str], delimiter: str):
         self.writer = csv.writer(handle, delimiter=delimiter, lineterminator="\n")
+        self.is_tsv = delimiter == "\t"
         self.names: list[str] | None = None
 
     def write(self, row: Row) -> None:
@@ -55,7 +57,10 @@ class CsvWriter:
             self.names = list(row)
             self.writer.writerow(self.names)
         check_names(row, self.names)
-        self.writer.writerow([_cell(row[name]) for name in self.names])
+        cells = [_cell(row[name]) for name in self.names]
+        if self.is_tsv and any(isinstance(cell, str) and set(cell) & set("\t\n\r") for cell in cells):
+            raise InputError("a text holds a tab or a line's end, which a tsv cannot hold", remedy="name a .csv or .jsonl output")
+        self.writer.writerow(cells)
 
     def close(self) -> None:
         """Nothing is held back."""
@@ -100,7 +105,10 @@ class AnswerWriter:
         self.answers: dict[str, str] = {}
 
     def write(self, row: Row) -> None:
-        """Keep one answer."""
+        """Keep one answer; raises InputError for an id that is there twice."""
+        if str(row["id"]) in self.answers:
+            raise InputError(f"the question id {row['id']!r} is there twice, so answers cannot be told apart by it",
+                             remedy="name a .jsonl output")
         self.answers[str(row["id"])] = row["answer"]
 
     def close(self) -> None:
@@ -114,6 +122,7 @@ class ParquetWriter:
     def __init__(self, path: Path, vectors: dict[str, int] | None = None):
         self.path, self.vectors = path, vectors or {}
         self.rows: list[Row] = []
+        self.types: dict[str, Any] = {}
         self.writer: Any = None
 
     def write(self, row: Row) -> None:
@@ -137,26 +146,45 @@ class ParquetWriter:
         names = list(self.rows[0]) if self.rows else list(self.vectors)
         try:
             arrays = [self._array(pa, name, [row[name] for row in self.rows]) for name in names]
-        except (pa.lib.ArrowInvalid, pa.lib.ArrowTypeError) as error:
-            raise InputError(f"a column holds values of several kinds ({error})", where=self.path,
-                             remedy="name a .jsonl output") from None
+        except (pa.lib.ArrowInvalid, pa.lib.ArrowTypeError, pa.lib.ArrowNotImplementedError) as error:
+            raise InputError(f"a column holds values of several kinds ({error})", remedy="name a .jsonl output") from None
         table = pa.Table.from_arrays(arrays, names=names)
         if self.writer is None:
             self.writer = pq.ParquetWriter(self.path, table.schema)
+            self.types = dict(zip(names, table.schema.types, strict=True))
         self.writer.write_table(table)
         self.rows = []
 
     def _array(self, pa: Any, name: str, values: list[Any]) -> Any:
+        """Return a column; its type is settled by the first row group, ours by what they are, empty ones being texts."""
         if name in self.vectors:
             return pa.array(values, type=pa.list_(pa.float32(), self.vectors[name]))
-        return pa.array(values)
+        kind = self.types.get(name) or _type_of(pa, name, values)
+        return pa.array(values, type=kind) if kind is not None else pa.array(values)
+
+
+def _type_of(pa: Any, name: str, values: list[Any]) -> Any:
+    """Return the type of a column that lists of any length and missing places would leave open, or None."""
+    place = [("score", pa.float64()), ("start", pa.int64()), ("end", pa.int64())]
+    known = {"tags": pa.list_(pa.string()), "words": pa.list_(pa.string()), "labels": pa.list_(pa.string()),
+             "scores": pa.list_(pa.float64()), "offsets": pa.list_(pa.list_(pa.int64())), "start": pa.int64(), "end": pa.int64(),
+             "entities": pa.list_(pa.struct([("entity_group", pa.string()), *place, ("word", pa.string())])),
+             "n_best": pa.list_(pa.struct([("answer", pa.string()), *place]))}
+    bare = next(name.removeprefix(prefix) for prefix in reversed(PREFIXES) if name.startswith(prefix))
+    if bare in known:
+        with contextlib.suppress(pa.lib.ArrowInvalid, pa.lib.ArrowTypeError):  # a column of the user's own with such a name
+            pa.array(values, type=known[bare])
+            return known[bare]
+    return pa.string() if all(value is None for value in values) else None
 
 
 @contextlib.contextmanager
-def open_writer(output: Path, input_kind: str, *, overwrite: bool, vectors: dict[str, int] | None = None) -> Iterator[Writer]:
+def open_writer(output: Path, input_kind: str, *, overwrite: bool, vectors: dict[str, int] | None = None,
+                inputs: Sequence[Any] = ()) -> Iterator[Writer]:
     """Yield a writer for `output` by its suffix; `-` writes csv, tsv or CoNLL where the input is that, else JSON lines.
 
-    Raises InputError for another suffix, or a file that is there.
+    Columns of words are written where the input's own suffix is named. Raises InputError for another suffix, a file that is
+    there, or one of the `inputs`.
     """
     if str(output) == "-":
         writer = _writer(input_kind if input_kind in (".csv", ".tsv", ".conll") else ".jsonl", sys.stdout)
@@ -164,8 +192,11 @@ def open_writer(output: Path, input_kind: str, *, overwrite: bool, vectors: dict
         writer.close()
         sys.stdout.flush()
         return
-    kinds = {".conll": (*TABLES, *CONLL), ".json": (*TABLES, ".json")}.get(input_kind, TABLES)
-    check_output(output, kinds, overwrite=overwrite)
+    own = {kind_of(Path(i)) for i in inputs if isinstance(i, (str, Path)) and input_kind in (".conll", ".json")}
+    check_output(output, tuple(dict.fromkeys((*TABLES, *own))), overwrite=overwrite)
+    for i in inputs:
+        if isinstance(i, (str, Path)) and Path(i).resolve() == output.resolve():
+            raise InputError("is the input, and would be written over", where=output, remedy="name another --output")
     with atomic_path(output) as partial:
         if output.suffix == ".parquet":
             parquet = ParquetWriter(partial, vectors)
@@ -173,7 +204,7 @@ def open_writer(output: Path, input_kind: str, *, overwrite: bool, vectors: dict
             parquet.close()
             return
         with open(partial, "w", encoding="utf-8", newline="") as handle:
-            writer = _writer(output.suffix, handle)
+            writer = _writer(".conll" if input_kind == ".conll" and output.suffix in own else output.suffix, handle)
             yield writer
             writer.close()
 
@@ -181,7 +212,7 @@ def open_writer(output: Path, input_kind: str, *, overwrite: bool, vectors: dict
 def _writer(kind: str, handle: IO[str]) -> Writer:
     if kind in (".csv", ".tsv"):
         return CsvWriter(handle, "\t" if kind == ".tsv" else ",")
-    return ConllWriter(handle) if kind in CONLL else AnswerWriter(handle) if kind == ".json" else JsonlWriter(handle)
+    return ConllWriter(handle) if kind == ".conll" else AnswerWriter(handle) if kind == ".json" else JsonlWriter(handle)
 
 
 def check_output(output: Path, suffixes: tuple[str, ...], *, overwrite: bool) -> None:

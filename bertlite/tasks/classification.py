@@ -40,7 +40,7 @@ class Classification(TextTask):
 
     name: ClassVar[str] = "classification"
     take_label = staticmethod(take_label)
-    metrics: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "weighted_f1", "matthews", "loss")
+    metrics: tuple[str, ...] = ("accuracy", "macro_f1", "weighted_f1", "matthews", "loss")
 
     @property
     def labels(self) -> list[str]:

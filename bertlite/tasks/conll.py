@@ -34,13 +34,14 @@ def conll_rows(source: Path, encoding: str = "utf-8") -> Iterator[tuple[int, Row
                 yield numbers[0], {"columns": words, "lines": numbers, "kind": kind}
             words, numbers = [], []
             continue
-        if _is_comment(line, kind):
+        if _is_comment(line, kind, width):
             continue
         uses_tabs = "\t" in line if uses_tabs is None else uses_tabs
         columns = line.split("\t") if uses_tabs else line.split()
         if kind == ".conllu" and re.fullmatch(r"\d+[-.]\d+", columns[0]):
             continue
-        width = width or (len(CONLLU) if kind == ".conllu" else len(columns))
+        # Predictions are two columns more.
+        width = width or (len(CONLLU) if kind == ".conllu" and len(columns) != len(CONLLU) + 2 else len(columns))
         if len(columns) != width:
             raise InputError(f"the line has {len(columns)} columns, not {width}", where=source, line=number,
                              remedy="a word a line with tabs between its columns, and an empty line after a sentence")
@@ -50,21 +51,22 @@ def conll_rows(source: Path, encoding: str = "utf-8") -> Iterator[tuple[int, Row
         yield numbers[0], {"columns": words, "lines": numbers, "kind": kind}
 
 
-def _is_comment(line: str, kind: str) -> bool:
-    """Return whether a line is a comment; a word may be a # too, and then has other columns."""
-    return line.startswith("#") and (kind in (".conllu", ".iob2") or re.match(r"# \w+( \w+)* = ", line) is not None) and (
-        "\t" not in line)
+def _is_comment(line: str, kind: str, width: int | None) -> bool:
+    """Return whether a line is a comment; a word may be a # too, and then has as many columns as others."""
+    if not line.startswith("#") or "\t" in line or len(line.split()) == width:
+        return False
+    return kind in (".conllu", ".iob2") or re.match(r"# \w+( \w+)* = ", line) is not None
 
 
-def column_number(name: str, default: str, row: Row, what: str, where: str, line: int) -> int:
+def column_number(name: str | None, default: str, row: Row, what: str, where: str, line: int) -> int:
     """Return the place, from 0, of the column that `name` means, a number from 1 or, in CoNLL-U, a name.
 
-    `name` equal to `default` was not given: words are the first column and tags the last; in CoNLL-U `form` and `upos`; in
-    .iob2 the second and third, after the word's number.
+    None, or the `default` of rows with names, means that none was given: words are the first column and tags the last; in
+    CoNLL-U `form` and `upos`; in .iob2 the second and third, after the word's number.
     """
     width, kind = len(row["columns"][0]), row["kind"]
     is_words = what == "words"
-    if name == default:
+    if name is None or name == default:
         if kind == ".conllu":
             return CONLLU.index("form" if is_words else "upos")
         if kind == ".iob2" and width >= 3 and row["columns"][0][0].isdigit():

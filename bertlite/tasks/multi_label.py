@@ -43,7 +43,7 @@ class MultiLabel(TextTask):
 
     name: ClassVar[str] = "multi-label"
     take_label = staticmethod(take_label_list)
-    metrics: ClassVar[tuple[str, ...]] = ("micro_f1", "macro_f1", "exact_match", "loss")
+    metrics: tuple[str, ...] = ("micro_f1", "macro_f1", "exact_match", "loss")
 
     @property
     def labels(self) -> list[str]:
@@ -57,7 +57,7 @@ class MultiLabel(TextTask):
         every = [name for item in examples.items for name in item.label]
         labels = Labels.found_in(every, examples.where)
         without = [len(examples) - every.count(name) for name in labels.names]
-        balanced = tuple(n / max(1, len(examples) - n) for n in without)
+        balanced = tuple(max(1, n) / max(1, len(examples) - n) for n in without)
         is_balanced = head.class_weights == ("balanced",)
         weights = balanced if is_balanced else head.weights_for(labels.names, [0] * len(labels))
         return cls(texts, labels, weights, head, (0.5,) * len(labels))

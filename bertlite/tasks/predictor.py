@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from bertlite.config import from_dict, to_dict
-from bertlite.corpus.rows import Row, kind_of
+from bertlite.corpus.rows import Row, kind_of, text_lines
 from bertlite.errors import InputError
 from bertlite.files import read_object
 from bertlite.formats.huggingface import (
@@ -37,6 +37,9 @@ TASKS: dict[str, type[Task]] = {task.name: task for task in (Classification, Mul
 # The columns of each task where the flags name none.
 USUAL_COLUMNS = {"tagging": {"label_column": DEFAULT_TAGS},
                  "span-qa": {"text_column": "question", "pair_column": "context", "label_column": "answers"}}
+# What of the columns each task has a use for, besides text and label.
+USED_COLUMNS = {"classification": ("pair_column",), "multi-label": ("pair_column", "label_separator"),
+                "regression": ("pair_column",), "tagging": ("words_column", "scheme", "split_words"), "span-qa": ("pair_column",)}
 
 
 class Predictor:
@@ -108,8 +111,7 @@ class Predictor:
 
 def usual_columns(task: str, columns: Columns) -> Columns:
     """Return the columns with the names that are usual for a task where none was given."""
-    default = to_dict(Columns())
-    usual = {name: value for name, value in USUAL_COLUMNS.get(task, {}).items() if to_dict(columns)[name] == default[name]}
+    usual = {name: value for name, value in USUAL_COLUMNS.get(task, {}).items() if getattr(columns, name) is None}
     return replace(columns, **usual)  # type: ignore[arg-type]
 
 
@@ -118,7 +120,11 @@ def columns_of(task: str, columns: Columns, source: Any) -> Columns:
     columns = usual_columns(task, columns)
     if task != "tagging" or columns.format != "auto" or not isinstance(source, (str, Path)):
         return columns
-    holds_lists = kind_of(Path(source)) in (".jsonl", ".parquet", ".csv") or Path(source).is_dir()
+    path = Path(source)
+    holds_lists = kind_of(path) in (".jsonl", ".parquet", ".csv", ".json") or path.is_dir()
+    if not holds_lists and kind_of(path) == ".tsv" and path.is_file():
+        names = next(text_lines(path, columns.encoding), (0, ""))[1].split("\t")
+        holds_lists = (columns.words_column or "words") in names
     return columns if holds_lists else replace(columns, format="columns")
 
 
@@ -128,9 +134,9 @@ def _pair_of(inputs: Sequence[Any]) -> str | None:
 
 def _row_of(value: Any, columns: Columns) -> Row:
     if isinstance(value, str):
-        return {columns.text_column: value}
+        return {columns.text_column or "text": value}
     if isinstance(value, tuple) and len(value) == 2:
-        return {columns.text_column: value[0], columns.pair_column or "pair": value[1]}
+        return {columns.text_column or "text": value[0], columns.pair_column or "pair": value[1]}
     if isinstance(value, list):
-        return {columns.words_column: value}
+        return {columns.words_column or "words": value}
     raise InputError(f"an input must be a text, a pair or a list of words; got {type(value).__name__}")

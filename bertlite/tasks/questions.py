@@ -52,8 +52,11 @@ def _answers(value: Any, where: str, line: int) -> list[tuple[str, int]]:
         if not isinstance(texts, (list, tuple)) or not isinstance(starts, (list, tuple)) or len(texts) != len(starts):
             raise InputError("answers must have as many texts as starts", where=where, line=line)
         value = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
+    if value is None or value == "" or value != value:
+        return []
     if not isinstance(value, (list, tuple)):
-        raise InputError(f"the answers are a {type(value).__name__}, not a list", where=where, line=line)
+        raise InputError(f"the answers are a {type(value).__name__}, not a list", where=where, line=line,
+                         remedy='JSON such as [{"text": "fox", "answer_start": 4}]')
     found = []
     for answer in value:
         text, start = (answer.get("text"), answer.get("answer_start")) if isinstance(answer, dict) else (None, None)

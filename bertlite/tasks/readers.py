@@ -32,6 +32,7 @@ from bertlite.tasks.conll import conll_rows
 from bertlite.tasks.squad import squad_rows
 
 Text = str | tuple[str, str]
+LARGEST_NUMBER = 1e30  # what float32 can square the tenth part of, and no measure reaches
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet", ".txt", ".json", *CONLL)
 
 
@@ -39,16 +40,16 @@ TABLES = (".csv", ".tsv", ".jsonl", ".parquet", ".txt", ".json", *CONLL)
 class Columns:
     """Which columns hold what, by name; without a header by number, from 1."""
 
-    text_column: str = "text"
-    """The text; of question answering the question (`question`)."""
+    text_column: str | None = None
+    """The text, `text`; of question answering the question, `question`."""
     pair_column: str | None = None
-    """The second text of a pair; of question answering the passage (`context`)."""
-    label_column: str = "label"
-    """Label, labels or number; of tagging `tags`, or a column of CoNLL by number or name; of question answering `answers`."""
+    """The second text of a pair; of question answering the passage, `context`."""
+    label_column: str | None = None
+    """Label, labels or number, `label`; of tagging `tags`, or a column of CoNLL by number or name; of questions `answers`."""
     label_separator: str | None = None
     """What stands between the labels of a multi-label text, where they are no JSON list."""
-    words_column: str = "words"
-    """Tagging: the words, or a column of CoNLL by number or name."""
+    words_column: str | None = None
+    """Tagging: the words, `words`, or a column of CoNLL by number or name."""
     id_column: str | None = None
     """A column to keep beside the results."""
     format: Literal["auto", "table", "columns"] = "auto"
@@ -66,8 +67,16 @@ class Columns:
     def __post_init__(self) -> None:
         if self.delimiter in ("\\t", "tab"):
             object.__setattr__(self, "delimiter", "\t")
+        if self.label_separator == "":
+            raise InputError("--label-separator must not be empty")
         if self.delimiter is not None and len(self.delimiter) != 1:
             raise InputError(f"--delimiter must be one character; got {self.delimiter!r}")
+
+    def check(self, task: str, *used: str) -> None:
+        """Raise InputError for a setting that was given and that `task` has no use for."""
+        for name in ("pair_column", "label_separator", "words_column", "scheme", "split_words"):
+            if name not in used and getattr(self, name) != getattr(Columns(), name):
+                raise InputError(f"--{name.replace('_', '-')} is not for {task}", remedy="leave it out")
 
 
 @dataclass(frozen=True)
@@ -131,7 +140,8 @@ def _python_rows(source: Any) -> Iterator[tuple[int, Row]]:
         if not isinstance(row, dict):
             raise InputError(f"a row must be a dictionary or a text; got {type(row).__name__}", where="the rows given",
                              line=number)
-        yield number, row
+        # Arrays and scalars of NumPy, as DataFrames hold them, become lists and numbers.
+        yield number, {name: value.tolist() if hasattr(value, "tolist") else value for name, value in row.items()}
 
 
 def take_text(row: Row, columns: Columns, where: str, line: int) -> Text:
@@ -145,9 +155,19 @@ def take_label(row: Row, columns: Columns, where: str, line: int) -> str:
     """Return the label of a row by its name; numbers become their text."""
     value = column_of(row, columns.label_column, "label", where, line)
     if value is None or value == "" or value != value:
-        raise InputError(f"the column {columns.label_column!r} is empty", where=where, line=line)
-    if isinstance(value, bool) or not isinstance(value, (str, int)):
-        raise InputError(f"the label {value!r} is a {type(value).__name__}, not a name", where=where, line=line)
+        raise InputError(f"the column {columns.label_column or 'label'!r} is empty", where=where, line=line)
+    return _label_name(value, where, line)
+
+
+def _label_name(value: Any, where: str, line: int) -> str:
+    """Return a label as a name; whole numbers may have become floats, as they do in a column with gaps."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, (str, int)) or not str(value).strip():
+        remedy = "--task regression predicts numbers" if isinstance(value, float) else "a label is a text or a whole number"
+        raise InputError(f"the label {value!r} is a {type(value).__name__}, not a name", where=where, line=line, remedy=remedy)
     return str(value).strip()
 
 
@@ -158,10 +178,10 @@ def take_label_list(row: Row, columns: Columns, where: str, line: int) -> tuple[
         return ()
     if isinstance(value, str):
         value = _split_labels(value, columns.label_separator, where, line)
-    if not isinstance(value, (list, tuple)) or not all(isinstance(v, (str, int)) and not isinstance(v, bool) for v in value):
+    if not isinstance(value, (list, tuple)):
         raise InputError(f"the labels {value!r} are no list of names", where=where, line=line,
                          remedy='give a JSON list such as ["a", "b"], or --label-separator')
-    return tuple(dict.fromkeys(str(name).strip() for name in value))
+    return tuple(dict.fromkeys(_label_name(name, where, line) for name in value))
 
 
 def _split_labels(value: str, separator: str | None, where: str, line: int) -> Any:
@@ -194,14 +214,15 @@ def take_number(row: Row, columns: Columns, where: str, line: int) -> float:
         number = float(value) if not isinstance(value, bool) else math.nan
     except (TypeError, ValueError):
         number = math.nan
-    if not math.isfinite(number):
-        raise InputError(f"the column {columns.label_column!r} holds {value!r}, not a number", where=where, line=line)
+    if not abs(number) < LARGEST_NUMBER:
+        raise InputError(f"the column {columns.label_column or 'label'!r} holds {value!r}, not a number", where=where, line=line)
     return number
 
 
-def text_of(row: Row, column: str, flag: str, where: str, line: int) -> str:
+def text_of(row: Row, column: str | None, flag: str, where: str, line: int) -> str:
     """Return the text of a column, empty where there is nothing; raises InputError for what is not text."""
     value = column_of(row, column, flag, where, line)
+    column = column or flag
     if value is None or value != value:  # None and NaN: how tables say that there is nothing
         return ""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -212,8 +233,11 @@ def text_of(row: Row, column: str, flag: str, where: str, line: int) -> str:
     return value
 
 
-def column_of(row: Row, column: str, flag: str, where: str, line: int) -> Any:
-    """Return the value of a column, which --FLAG-column names; raises InputError where it is not there."""
+def column_of(row: Row, column: str | None, flag: str, where: str, line: int) -> Any:
+    """Return the value of a column, by default called `flag`, which --FLAG-column names; raises InputError without one."""
+    column = column or flag
+    if "columns" in row and "lines" in row:
+        raise InputError("the file holds columns of words and tags, which are for tagging", where=where, line=line)
     if column not in row:
         raise InputError(f"there is no column {column!r}{nearest(column, map(str, row))}", where=where, line=line,
                          remedy=f"--{flag}-column names one of {', '.join(map(str, row))}")

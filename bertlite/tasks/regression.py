@@ -1,7 +1,8 @@
 """A number for each text or pair.
 
-Source: Devlin et al. 2019, sec. 4.1 (STS-B): one output on the pooled [CLS] state, squared error. The output's bias begins at
-the mean of the training numbers, so the model needs no scaling that other tools would have to know.
+Source: Devlin et al. 2019, sec. 4.1 (STS-B): one output on the pooled [CLS] state, squared error. The output layer begins with
+the mean and the deviation of the training numbers and learns at their scale: the same course as with numbers scaled to mean
+0 and deviation 1, and no scaling that other tools would have to know.
 Shapes: n texts.
 """
 
@@ -30,16 +31,20 @@ NUM_STRATA = 10  # bands of the numbers, each of which has its share of what is 
 
 
 class Regressor(SequenceClassifier):
-    """A classifier with one output, whose bias begins at `mean`."""
+    """A classifier with one output, for numbers of a mean and a deviation."""
 
-    def __init__(self, config: ModelConfig, mean: float):
-        super().__init__(config, 1, squared_error)
-        self.mean = mean
+    losses = ("regression",)
+
+    def __init__(self, config: ModelConfig, mean: float = 0.0, deviation: float = 1.0):
+        super().__init__(config, 1, squared_error(deviation))
+        self.mean, self.deviation = mean, deviation
+        self.rates = {"classifier.": deviation}
 
     def initialise(self, seed: int) -> None:
         """Draw new weights; the encoder's are usually replaced afterwards."""
         super().initialise(seed)
         with torch.no_grad():
+            self.classifier.output.weight.mul_(self.deviation)
             self.classifier.output.bias.fill_(self.mean)
 
 
@@ -48,10 +53,11 @@ class Regression(TextTask):
     """Texts or pairs with a number each; the output of a text is the number, (1,)."""
 
     mean: float = 0.0
+    deviation: float = 1.0
 
     name: ClassVar[str] = "regression"
     take_label = staticmethod(take_number)
-    metrics: ClassVar[tuple[str, ...]] = ("spearman", "pearson", "mse")
+    metrics: tuple[str, ...] = ("spearman", "pearson", "mse")
 
     @property
     def labels(self) -> list[str]:
@@ -60,12 +66,12 @@ class Regression(TextTask):
 
     @classmethod
     def learned_from(cls, examples: Examples[LabelledText], texts: TextEncoder, head: HeadSettings) -> Self:
-        """Return the task with the mean of the training numbers; raises InputError when they are all the same."""
+        """Return the task with mean and deviation of the training numbers; raises InputError when they are all the same."""
         head.check(cls.name)
         numbers = [item.label for item in examples.items]
         if len(set(numbers)) < 2:
             raise InputError("all numbers are the same, there is nothing to learn", where=examples.where)
-        return cls(texts, float(np.mean(numbers)))
+        return cls(texts, float(np.mean(numbers)), float(np.std(numbers)))
 
     @classmethod
     def restored(cls, config: Mapping[str, Any], extra: Mapping[str, Any], texts: TextEncoder, num_outputs: int) -> Self:
@@ -76,7 +82,7 @@ class Regression(TextTask):
 
     def make_model(self, config: ModelConfig) -> nn.Module:
         """Return the model, with weights not yet drawn."""
-        return Regressor(config, self.mean)
+        return Regressor(config, self.mean, self.deviation)
 
     def targets(self, examples: Examples[LabelledText]) -> list[float]:
         """Return the numbers."""
@@ -126,4 +132,4 @@ class Regression(TextTask):
     def says(self, examples: Examples[LabelledText]) -> list[str]:
         """Return the range of the numbers."""
         numbers = self.targets(examples)
-        return [f"numbers from {min(numbers):g} to {max(numbers):g}, mean {self.mean:.3g}"]
+        return [f"numbers from {min(numbers):g} to {max(numbers):g}, mean {np.mean(numbers):.4g}"]

@@ -38,13 +38,13 @@ def take_sentence(row: Row, columns: Columns, where: str, line: int, *, labelled
     """Return a row's words, or its text where it holds no words; tags are still as the file has them."""
     if "columns" in row:
         sentence = _from_columns(row, columns, where, line, labelled=labelled)
-    elif labelled or columns.words_column in row:
+    elif labelled or (columns.words_column or "words") in row:
         sentence = _from_lists(row, columns, where, line, labelled=labelled)
     else:
         return Sentence(text=text_of(row, columns.text_column, "text", where, line))
     for number, word in enumerate(sentence.words):
         check_characters(word, where, sentence.lines[number])
-        if not word.strip():
+        if not word:
             raise InputError(f"word {number + 1} is empty", where=where, line=sentence.lines[number])
     return sentence
 
@@ -57,7 +57,7 @@ def prepare_sentences(examples: Examples[Sentence], columns: Columns) -> Example
 
 
 def _from_columns(row: Row, columns: Columns, where: str, line: int, *, labelled: bool) -> Sentence:
-    place = column_number(columns.words_column, Columns().words_column, row, "words", where, line)
+    place = column_number(columns.words_column, "words", row, "words", where, line)
     words = tuple(word[place] for word in row["columns"])
     if not labelled:
         return Sentence(words=words, lines=tuple(row["lines"]))
@@ -71,11 +71,11 @@ def _from_columns(row: Row, columns: Columns, where: str, line: int, *, labelled
 
 
 def _from_lists(row: Row, columns: Columns, where: str, line: int, *, labelled: bool) -> Sentence:
-    words = _texts(column_of(row, columns.words_column, "words", where, line), columns.words_column, where, line)
+    words = _texts(column_of(row, columns.words_column, "words", where, line), columns.words_column or "words", where, line)
     lines = (line,) * len(words)
     if not labelled:
         return Sentence(words=words, lines=lines)
-    tags = _texts(column_of(row, columns.label_column, "label", where, line), columns.label_column, where, line)
+    tags = _texts(column_of(row, columns.label_column, "label", where, line), columns.label_column or "label", where, line)
     if len(tags) != len(words):
         raise InputError(f"there are {len(words)} words and {len(tags)} tags", where=where, line=line)
     return Sentence(words=words, tags=tags, lines=lines)

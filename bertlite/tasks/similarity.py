@@ -36,7 +36,7 @@ def unit(vectors: np.ndarray) -> np.ndarray:
 
 def cosines(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return the cosine of each pair of vectors (n, D), (n,)."""
-    return (unit(first) * unit(second)).sum(1)
+    return (unit(first) * unit(second)).sum(1).clip(-1, 1)
 
 
 def search(queries: np.ndarray, vectors: np.ndarray, top_k: int, *, leave_out_own: bool = False,
@@ -47,7 +47,7 @@ def search(queries: np.ndarray, vectors: np.ndarray, top_k: int, *, leave_out_ow
     """
     texts = unit(vectors)
     for begin in range(0, len(queries), QUERIES_AT_ONCE):
-        scores = unit(queries[begin : begin + QUERIES_AT_ONCE]) @ texts.T
+        scores = (unit(queries[begin : begin + QUERIES_AT_ONCE]) @ texts.T).clip(-1, 1)
         if leave_out_own:
             rows = np.arange(len(scores))
             scores[rows, begin + rows] = -np.inf

@@ -57,6 +57,7 @@ def span_metrics(answers: Sequence[str], true: Sequence[Sequence[str]], *, by_ch
     if not all(true):
         kinds |= {"has_answer_": [i for i, texts in enumerate(true) if texts],
                   "no_answer_": [i for i, texts in enumerate(true) if not texts]}
+    kinds = {prefix: numbers for prefix, numbers in kinds.items() if numbers}
     result = {}
     for prefix, numbers in kinds.items():
         for place, name in enumerate(("exact_match", "f1")):

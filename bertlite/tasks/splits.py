@@ -19,11 +19,11 @@ def hold_out(strata: np.ndarray, groups: np.ndarray, share: float, seed: int) ->
     """
     held = []
     for members in _shuffled(strata, groups, seed):
-        count = max(1, round(share * len(members))) if len(members) > 1 else 0
+        count = min(max(1, round(share * len(members))), len(members) - 1)
         held.append(members[:count])
     chosen = np.flatnonzero(np.isin(groups, np.concatenate(held)))
     if not len(chosen):
-        raise InputError("no label has two rows, and no second passage is there: none can be held out",
+        raise InputError("there are too few rows to hold some out: no label has two, or questions have one passage",
                          remedy="give --validation, or another --label-column")
     return chosen
 

@@ -7,8 +7,9 @@ Shapes: W words of a sentence, C labels.
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -22,11 +23,12 @@ from bertlite.errors import InputError, nearest
 from bertlite.formats.huggingface import dump_labels, read_labels
 from bertlite.inputs.batch import IGNORED, BatchItem
 from bertlite.model.config import ModelConfig
+from bertlite.model.crf import LinearChainCRF
 from bertlite.objectives.token_labels import CrfTagger, Tagger
 from bertlite.tasks.entity_metrics import entity_metrics, figures, per_type, token_accuracy
 from bertlite.tasks.head import HeadSettings
 from bertlite.tasks.readers import Columns, from_json
-from bertlite.tasks.schemes import allowed_transitions, is_span_tag, spans
+from bertlite.tasks.schemes import OUTSIDE, Scheme, allowed_transitions, is_span_tag, spans, to_iob2
 from bertlite.tasks.sentences import Sentence, prepare_sentences, split_text, take_sentence
 from bertlite.tasks.task import WORST, Examples, Windows, shown
 from bertlite.tasks.texts import TextEncoder
@@ -51,14 +53,19 @@ class Tagging:
     labels: list[str]
     head: HeadSettings = field(default_factory=HeadSettings)
     split_words: bool = False
+    """Whether a text's characters are its words."""
 
     name: ClassVar[str] = "tagging"
-    metrics: ClassVar[tuple[str, ...]] = ("f1", "accuracy", "macro_f1", "strict_f1")
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Figures that a model can be chosen by."""
+        return ("f1", "accuracy", "macro_f1", "strict_f1") if self.marks_spans else ("accuracy", "macro_f1")
 
     @property
     def marks_spans(self) -> bool:
-        """Whether labels mark entities (IOB2) rather than single words."""
-        return any(is_span_tag(label) for label in self.labels)
+        """Whether labels mark entities rather than single words."""
+        return marks_spans(self.labels)
 
     @classmethod
     def learned_from(cls, examples: Examples[Sentence], texts: TextEncoder, head: HeadSettings) -> Self:
@@ -68,16 +75,18 @@ class Tagging:
         if len(found) < 2:
             raise InputError(f"the training words have {len(found)} tag, a tagger needs two", where=examples.where,
                              remedy="--label-column names the tags' column")
-        kinds = sorted({tag[2:] for tag in found if is_span_tag(tag)})
+        if not marks_spans(found):
+            return cls(texts, sorted(found), head)
+        kinds = sorted({tag[2:] for tag in found if tag != OUTSIDE})
         # Whatever the training words show, both tags of a type are there.
-        labels = ["O", *(f"{letter}-{kind}" for kind in kinds for letter in "BI")] if kinds else sorted(found)
-        return cls(texts, labels, head)
+        return cls(texts, [OUTSIDE, *(f"{letter}-{kind}" for kind in kinds for letter in "BI")], head)
 
     @classmethod
     def restored(cls, config: Mapping[str, Any], extra: Mapping[str, Any], texts: TextEncoder, num_outputs: int) -> Self:
         """Return the task of a model directory."""
         labels = read_labels(config) or [f"LABEL_{i}" for i in range(num_outputs)]
-        return cls(texts, labels, HeadSettings(kind=extra.get("head", "softmax")), bool(extra.get("split_words", False)))
+        split_words = bool(extra.get("columns", {}).get("split_words"))
+        return cls(texts, labels, HeadSettings(kind=extra.get("head", "softmax")), split_words)
 
     @staticmethod
     def take(row: Row, columns: Columns, where: str, line: int, *, labelled: bool) -> Sentence:
@@ -95,10 +104,14 @@ class Tagging:
 
     def check(self, examples: Examples[Sentence]) -> None:
         """Raise InputError for a tag that the training words do not have."""
-        ids = {label: number for number, label in enumerate(self.labels)}
+        known = set(self.labels)
+        if self.marks_spans:  # whatever scheme a model speaks, its types are told in IOB2
+            known = {OUTSIDE, *(f"{letter}-{label[2:]}" for label in self.labels if label != OUTSIDE for letter in "BI")}
         for sentence in examples.items:
-            for word in range(len(sentence.words)):
-                self._id(ids, sentence, word, examples.where)
+            for tag, line in zip(sentence.tags or (), sentence.lines, strict=True):
+                if tag not in known:
+                    raise InputError(f"the tag {tag!r} is not in the training words{nearest(tag, known)}", where=examples.where,
+                                     line=line)
 
     def windows(self, examples: Examples[Sentence], *, labelled: bool) -> Windows:
         """Return the sentences' windows; a place is the words (first, one past the last) and those that the window labels."""
@@ -112,7 +125,7 @@ class Tagging:
             best = best_windows(ranges, sizes)
             labels = None
             if labelled:
-                labels = np.array([self._id(ids, sentence, word, examples.where) for word in range(len(pieces))], dtype=np.int64)
+                labels = np.array([ids[tag] for tag in sentence.tags or ()], dtype=np.int64)
             for window, (begin, end) in enumerate(ranges):
                 own = np.flatnonzero(best == window)
                 if len(own):
@@ -120,14 +133,6 @@ class Tagging:
                     owners.append(number)
                     places.append(own)
         return Windows(items, owners, places)
-
-    def _id(self, ids: Mapping[str, int], sentence: Sentence, word: int, where: str) -> int:
-        assert sentence.tags is not None
-        tag = sentence.tags[word]
-        if tag not in ids:
-            raise InputError(f"the tag {tag!r} is not in the training words{nearest(tag, ids)}", where=where,
-                             line=sentence.lines[word])
-        return ids[tag]
 
     def _pieces(self, sentences: Sequence[Sentence]) -> list[list[list[int]]]:
         """Return each word's pieces. A word without any, such as a lone accent, is unknown; one of very many is cut."""
@@ -164,22 +169,25 @@ class Tagging:
         emissions = [np.zeros((len(words), len(self.labels)), dtype=np.float32) for words, _ in split]
         for part, owner, own in zip(logits, windows.owners, windows.places, strict=True):
             emissions[owner][own] = part
-        allowed = torch.from_numpy(allowed_transitions(self.labels))
-        return [self._tags(model, emission, allowed, *where) for emission, where in zip(emissions, split, strict=True)]
+        # On the CPU: the chain is gone through word by word, which no GPU does faster.
+        chain = copy.deepcopy(model.crf).cpu() if isinstance(model, CrfTagger) else None
+        return [self._tags(chain, emission, *where) for emission, where in zip(emissions, split, strict=True)]
 
-    def _tags(self, model: nn.Module, emissions: np.ndarray, allowed: torch.Tensor, words: tuple[str, ...],
+    def _tags(self, chain: LinearChainCRF | None, emissions: np.ndarray, words: tuple[str, ...],
               offsets: tuple[tuple[int, int], ...]) -> Tags:
         if not words:
             return Tags((), [], [])
-        if isinstance(model, CrfTagger):
-            device = model.crf.start.device
-            tensor = torch.from_numpy(emissions).to(device)
-            chosen = model.crf.decode(tensor, allowed.to(device)).numpy()
-            probabilities = model.crf.marginals(tensor).cpu().numpy()
+        if chain is not None:
+            tensor, allowed = torch.from_numpy(emissions), torch.from_numpy(allowed_transitions(self.labels))
+            chosen, probabilities = chain.decode(tensor, allowed).numpy(), chain.marginals(tensor).numpy()
         else:
             chosen, probabilities = emissions.argmax(1), softmax(emissions, axis=1)
         scores = probabilities[np.arange(len(words)), chosen].tolist()
-        return Tags(words, [self.labels[number] for number in chosen], scores, offsets)
+        labels = [self.labels[number] for number in chosen]
+        # Models from elsewhere may speak IOBES or IOB1; what comes out, and is scored, is IOB2.
+        letters = {label[0] for label in self.labels} if self.marks_spans else set("B")
+        other: Scheme | None = "iobes" if letters - set("BIO") else None if "B" in letters else "iob1"
+        return Tags(words, to_iob2(labels, other) if other else labels, scores, offsets)
 
     def outputs_of(self, rows: Sequence[Row], prefix: str) -> list[Tags]:
         """Return the labels that rows hold: a row's last column but one, or its list."""
@@ -220,10 +228,13 @@ class Tagging:
         return [output.labels for output in outputs], [list(sentence.tags or ()) for sentence in examples.items]
 
     def score(self, outputs: list[Tags], examples: Examples[Sentence]) -> dict[str, float]:
-        """Return the accuracy of words; where tags mark entities, their precision, recall and F1."""
+        """Return the accuracy of words; where tags mark entities their precision, recall and F1, else the tags' mean F1."""
         predicted, true = self._both(outputs, examples)
-        entities = entity_metrics(predicted, true) if self.marks_spans else _word_f1(predicted, true)
-        return {"accuracy": token_accuracy(predicted, true)} | entities
+        accuracy = {"accuracy": token_accuracy(predicted, true)}
+        if self.marks_spans:
+            return accuracy | entity_metrics(predicted, true)
+        table = _per_tag(predicted, true, sorted({tag for sentence in true for tag in sentence}))
+        return accuracy | {"macro_f1": float(np.mean([row["f1"] for row in table.values()])) if table else 0.0}
 
     def details(self, outputs: list[Tags], examples: Examples[Sentence]) -> dict[str, Any]:
         """Return the figures of each type or tag, and the sentences with most errors."""
@@ -248,12 +259,14 @@ class Tagging:
         return dump_labels(self.labels)
 
     def extra(self) -> dict[str, Any]:
-        """Return the kind of head, and whether words are split into characters."""
-        return {"head": self.head.kind, "split_words": self.split_words}
+        """Return the kind of head."""
+        return {"head": self.head.kind}
 
     def says(self, examples: Examples[Sentence]) -> list[str]:
         """Return the number of words, tags and entities."""
         counts = Counter(tag for sentence in examples.items for tag in sentence.tags or ())
+        if not counts:
+            return ["no words"]
         lines = [f"{counts.total():,} words, {len(self.labels)} tags; the commonest, {counts.most_common(1)[0][0]}, has "
                  f"{counts.most_common(1)[0][1] / counts.total():.1%}"]
         if self.marks_spans:
@@ -267,12 +280,9 @@ def _listed(tags: Sequence[str], words: Sequence[str]) -> str:
     return ", ".join(f"{word}/{tag}" for word, tag in zip(words, tags, strict=True) if tag != "O")
 
 
-def _word_f1(predicted: list[list[str]], true: list[list[str]]) -> dict[str, float]:
-    """Return F1 of plain tags, a word a decision: micro (the accuracy) and macro."""
-    tags = sorted({tag for sentence in true for tag in sentence})
-    table = _per_tag(predicted, true, tags)
-    f1 = token_accuracy(predicted, true)
-    return {"f1": f1, "strict_f1": f1, "macro_f1": float(np.mean([row["f1"] for row in table.values()])) if table else 0.0}
+def marks_spans(tags: Iterable[str]) -> bool:
+    """Return whether tags mark entities: O, and letters with a type."""
+    return all(tag == OUTSIDE or is_span_tag(tag) for tag in tags) and any(tag != OUTSIDE for tag in tags)
 
 
 def _per_tag(predicted: list[list[str]], true: list[list[str]], labels: list[str]) -> dict[str, dict[str, float]]:

@@ -7,7 +7,7 @@ Shapes: n examples or windows, M labelled positions of a window, C labels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -54,14 +54,23 @@ class Windows:
     places: Sequence[Any] = ()
     """What the task needs to put each window's logits back in place."""
 
+    def of(self, numbers: np.ndarray) -> Windows:
+        """Return the windows of some examples, in ascending order, which are numbered anew."""
+        place = {number: new for new, number in enumerate(numbers.tolist())}
+        kept = [w for w, owner in enumerate(self.owners) if owner in place]
+        places = [self.places[w] for w in kept] if self.places else ()
+        return Windows([self.items[w] for w in kept], [place[self.owners[w]] for w in kept], places)
+
 
 class Task(Protocol):
     """One way to use an encoder. Made from training examples or restored from a model directory; `tuned` on validation."""
 
     name: ClassVar[str]
     """As --task says."""
-    metrics: ClassVar[tuple[str, ...]]
-    """Figures that a model can be chosen by, the default first; of "loss" and "mse" the smaller is better."""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Figures that a model can be chosen by, the default first; of "loss" and "mse" the smaller is better."""
 
     @property
     def texts(self) -> TextEncoder:
@@ -130,16 +139,21 @@ class Task(Protocol):
         """Return what is worth saying of the training examples."""
 
 
-def read_examples(task: type[Task] | Task, source: Any, columns: Columns, *, labelled: bool = True) -> Examples[Any]:
-    """Read all examples of a file or of rows; raises InputError naming file and line, or when there are none."""
+def read_examples(task: type[Task] | Task, source: Any, columns: Columns) -> Examples[Any]:
+    """Read all labelled examples of a file or of rows; raises InputError naming file and line, or when there are none."""
     table = open_table(source, columns)
-    examples: Examples[Any] = Examples([], [], table.where)
-    for line, row in table.rows:
-        examples.items.append(task.take(row, columns, table.where, line, labelled=labelled))
+    return examples_of(task, table.rows, columns, table.where)
+
+
+def examples_of(task: type[Task] | Task, rows: Iterable[tuple[int, Row]], columns: Columns, where: str) -> Examples[Any]:
+    """Return the labelled examples of rows with their lines; raises InputError naming the line, or when there are none."""
+    examples: Examples[Any] = Examples([], [], where)
+    for line, row in rows:
+        examples.items.append(task.take(row, columns, where, line, labelled=True))
         examples.lines.append(line)
     if not examples.items:
-        raise InputError("there are no rows", where=table.where)
-    return task.prepare(examples, columns) if labelled else examples
+        raise InputError("there are no rows", where=where)
+    return task.prepare(examples, columns)
 
 
 @torch.inference_mode()

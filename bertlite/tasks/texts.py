@@ -32,14 +32,16 @@ class TextEncoder:
 
     def __init__(self, tokenizer: WordPiece, max_length: int, *, limit: int, long_texts: LongTexts = "cut",
                  overlap: int | None = None):
-        if not 3 <= max_length <= limit:
-            raise InputError(f"--max-length must be between 3 and the model's {limit}; got {max_length}")
+        least = 8 if long_texts == "windows" else 3
+        if not least <= max_length <= limit:
+            raise InputError(f"--max-length must be between {least} and the model's {limit}; got {max_length}")
         overlap = max_length // 4 if overlap is None else overlap
         if not 0 <= overlap <= max_length // 2:
             raise InputError(f"--overlap must be between 0 and half of --max-length, {max_length // 2}; got {overlap}")
         self.tokenizer, self.max_length, self.limit = tokenizer, max_length, limit
         self.long_texts, self.overlap = long_texts, overlap
         self.lengths_before: Counter[int] = Counter()
+        self.num_questions_cut = 0
 
     def __call__(self, texts: Sequence[Text]) -> list[BatchItem]:
         """Return one sequence a text, its end cut where it is too long."""
@@ -90,9 +92,16 @@ class TextEncoder:
 
     def report(self) -> str | None:
         """Say how many of the texts so far were too long, and what was done; or None if none was."""
+        parts = [part for part in (self._long(), self._questions()) if part]
+        return "; ".join(parts) or None
+
+    def _questions(self) -> str:
+        return f"{self.num_questions_cut:,} questions lost their end" if self.num_questions_cut else ""
+
+    def _long(self) -> str:
         total, num_long = self.lengths_before.total(), self._longer_than(self.max_length)
         if not num_long:
-            return None
+            return ""
         share = f"{num_long:,} of {total:,} texts ({num_long / total:.1%})"
         if self.long_texts == "windows":
             return f"{share} are longer than {self.max_length} tokens and are read in overlapping windows"

@@ -52,7 +52,8 @@ def make_optimizer(model: nn.Module, settings: OptimizerSettings, *, learning_ra
     together: dict[tuple[float, bool], list[Tensor]] = {}
     for name, p in named:
         together.setdefault((rate_of(name), p.ndim >= 2), []).append(p)
-    groups = [{"params": parameters, "weight_decay": settings.weight_decay if decays else 0.0, "share": share}
+    # What decays is the rate times the weight: a larger rate is no reason for more of it.
+    groups = [{"params": parameters, "weight_decay": settings.weight_decay / max(1.0, share) if decays else 0.0, "share": share}
               for (share, decays), parameters in sorted(together.items(), key=lambda entry: entry[0], reverse=True)]
     optimizer = torch.optim.AdamW(groups, lr=learning_rate, betas=(settings.beta1, settings.beta2), eps=settings.eps,
                                   fused=True)

@@ -7,6 +7,7 @@ fine-tuning", sec. 5 (top layers drawn anew); Lee et al. 2019, "What would Elsa 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from torch import nn
@@ -53,12 +54,13 @@ def height(name: str, num_layers: int) -> int:
     return int(match[1]) + 1 if match else num_layers + 1
 
 
-def rate_of(name: str, num_layers: int, settings: TransferSettings, learning_rate: float) -> float:
-    """Return a parameter's share of the learning rate."""
+def rate_of(name: str, num_layers: int, settings: TransferSettings, learning_rate: float, rates: Mapping[str, float]) -> float:
+    """Return a parameter's share of the learning rate; `rates` are the model's own, by the beginning of a name."""
     at = height(name, num_layers)
-    if at == num_layers + 1:
-        return (settings.head_learning_rate or learning_rate) / learning_rate
-    return settings.layer_decay ** (num_layers - at)
+    if at <= num_layers:
+        return settings.layer_decay ** (num_layers - at)
+    own = next((rate for beginning, rate in rates.items() if name.startswith(beginning)), 1.0)
+    return own * (settings.head_learning_rate or learning_rate) / learning_rate
 
 
 def prepare(model: nn.Module, config: ModelConfig, settings: TransferSettings, *, seed: int) -> None:

@@ -6,8 +6,9 @@ import json
 import numpy as np
 import pytest
 
-from bertlite import InputError, Predictor, evaluate, finetune, predict
+from bertlite import InputError, Predictor, Stopped, evaluate, finetune, predict
 from bertlite.runs.run_directory import read_run
+from tests.runs.test_pretrain import stop_after
 
 SETTINGS = dict(device="cpu", precision="fp32", threads=1, quiet=True, learning_rate=3e-3, batch_size=8, max_steps=12)
 KINDS = [{"text": f"the {animal} number {i} ran over the hill", "label": animal} for i in range(12) for animal in ("fox", "wolf")]
@@ -109,6 +110,64 @@ def test_from_standard_input_to_standard_output(tuned, monkeypatch, capsys):
     assert keys[task] <= rows[0].keys()
 
 
+def test_many_rows_make_one_parquet_whatever_they_hold(tuned, tmp_path, monkeypatch):
+    from bertlite.runs import tables
+
+    task, file, out = tuned
+    monkeypatch.setattr(tables, "PARQUET_ROWS", 5)
+    expected = evaluate(model=out, input=file, quiet=True)["rows"]
+    assert predict(model=out, input=file, output=tmp_path / "a.parquet", quiet=True) == expected
+    import pyarrow.parquet
+
+    assert pyarrow.parquet.read_table(tmp_path / "a.parquet").num_rows == expected
+
+
+def test_predictions_without_truth_are_not_scored(tuned, tmp_path):
+    task, _, out = tuned
+    rows = [json.loads(line) if line.startswith("{") else {"text": line} for line in ASKED[task].splitlines()]
+    predict(model=out, input=rows, output=tmp_path / "a.jsonl", quiet=True)
+    with pytest.raises(InputError):
+        evaluate(model=out, input=tmp_path / "a.jsonl", predicted=True, quiet=True)
+
+
+def test_predictions_of_predictions_have_names_of_their_own(tuned, tmp_path):
+    task, file, out = tuned
+    predict(model=out, input=file, output=tmp_path / "a.jsonl", quiet=True)
+    predict(model=out, input=tmp_path / "a.jsonl", output=tmp_path / "b.jsonl", quiet=True)
+    predict(model=out, input=tmp_path / "b.jsonl", output=tmp_path / "c.jsonl", quiet=True)
+    assert any(name.startswith("predicted_2_") or task not in ("classification", "tagging") for name in json.loads((tmp_path / "c.jsonl").read_text().splitlines()[0]))
+    np.testing.assert_allclose(*same(evaluate(model=out, input=file, quiet=True), evaluate(model=out, input=tmp_path / "c.jsonl", predicted=True, quiet=True)),
+                               rtol=1e-4, atol=1e-6)
+
+
+def test_the_input_is_not_written_over(tuned):
+    _, file, out = tuned
+    before = file.read_bytes()
+    with pytest.raises(InputError, match="is the input, and would be written over"):
+        predict(model=out, input=file, output=file, overwrite=True, quiet=True)
+    assert file.read_bytes() == before
+
+
+def test_other_rows_are_refused_on_a_resume(tiny_model, tmp_path):
+    file = write_rows(tmp_path / "kinds.jsonl", KINDS)
+    with pytest.MonkeyPatch.context() as patch:
+        stop_after(patch, 5)
+        with pytest.raises(Stopped):
+            finetune(model=tiny_model, train=file, out=tmp_path / "run", folds=2, **SETTINGS)
+    write_rows(file, KINDS[::-1])
+    with pytest.raises(InputError, match="is not the file the run began with, as --train"):
+        finetune(out=tmp_path / "run", resume=True)
+    write_rows(file, KINDS)
+    finetune(out=tmp_path / "run", resume=True)
+
+
+def test_regression_learns_numbers_of_any_size(tiny_model, tmp_path):
+    for scale in (1e-3, 1e6):
+        rows = [row | {"label": row["label"] * scale + 5 * scale} for row in NUMBERS]
+        out = finetune(model=tiny_model, train=rows, validation=rows, task="regression", out=tmp_path / f"run-{scale}", **(SETTINGS | {"max_steps": 80}))
+        assert json.loads((out / "results.json").read_text())["metrics"]["mse"] < 0.3 * scale**2 * np.var([row["label"] for row in NUMBERS])
+
+
 def test_the_page_and_the_card_tell_of_it(tuned):
     task, _, out = tuned
     page, card = (out / "report.html").read_text(), (out / "README.md").read_text()
@@ -124,6 +183,10 @@ def test_columns_of_words_come_back_with_a_tag_and_a_probability(tiny_model, tmp
     assert [row[:2] for row in rows] == [line.split("\t") for line in TAGS.splitlines() if line]
     assert {row[2] for row in rows} <= {"O", "B-ANIMAL", "I-ANIMAL", "B-PLACE", "I-PLACE"} and all(0 <= float(row[3]) <= 1 for row in rows)
     assert np.mean([row[1] == row[2] for row in rows]) > 0.9
+    long = write(tmp_path / "long.conll", "".join(f"{'fox' if i % 7 else 'x' * 120}\n" for i in range(2000)) + "\n" + "a\n" * 2500)
+    predict(model=out, input=long, output=tmp_path / "long-out.conll", quiet=True)
+    words = [line.split("\t")[0] for line in (tmp_path / "long-out.conll").read_text().splitlines() if line]
+    assert words == [line for line in long.read_text().splitlines() if line]
     (answer,) = Predictor.from_pretrained(out, device="cpu").predict([["the", "old", "fox"]])
     assert len(answer["tags"]) == 3 and "words" not in answer
 

@@ -17,7 +17,7 @@ from bertlite.tasks.predictor import Predictor, columns_of
 from bertlite.tasks.readers import Columns
 from bertlite.tasks.schemes import strict_spans
 from bertlite.tasks.sentences import Sentence, split_text
-from bertlite.tasks.tagging import Tagging
+from bertlite.tasks.tagging import Tagging, Tags
 from bertlite.tasks.task import Examples, read_examples, run_task
 from bertlite.tasks.texts import TextEncoder
 
@@ -162,6 +162,30 @@ def test_every_kind_of_file_gives_words_and_tags(tmp_path, name, content, column
 def test_lines_are_those_of_the_file(tmp_path):
     (tmp_path / "a.conllu").write_text(CONLLU)
     assert [row["lines"] for _, row in conll_rows(tmp_path / "a.conllu")] == [[3, 5, 6], [9]]
+
+
+def test_tags_of_other_schemes_are_spoken_in_iob2(tiny_model):
+    for labels in (["O", "B-A", "I-A", "E-A", "S-A"], ["O", "I-A"], ["O", "B-A", "I-A", "L-A", "U-A"]):
+        task, model = tagger(tiny_model, labels=labels)
+        outputs = run_task(task, model, sentences(["the", "fox", "ran", "over", "a", "hill"] * 8), device=CPU)
+        assert set(outputs[0].labels) <= {"O", "B-A", "I-A"}
+        task.check(sentences(["a", "b"], tags=[["B-A", "I-A"]]))
+
+
+def test_plain_tags_are_taken_as_they_are(tiny_model):
+    tokenizer, _ = read_tokenizer(tiny_model)
+    texts = TextEncoder(tokenizer, 16, limit=64)
+    task = Tagging.learned_from(sentences(["a", "b", "c"], tags=[["B-PER", "X", "O"]]), texts, HeadSettings())
+    assert task.labels == ["B-PER", "O", "X"] and task.metrics == ("accuracy", "macro_f1")
+    assert set(task.score([Tags((), ["B-PER", "O", "O"], [])], sentences(["a", "b", "c"], tags=[["B-PER", "X", "O"]]))) == {"accuracy", "macro_f1"}
+
+
+def test_a_chain_learns_at_its_own_rate(tiny_model):
+    from bertlite.training.transfer import TransferSettings, rate_of
+
+    _, model = tagger(tiny_model, kind="crf")
+    assert rate_of("crf.transitions", 2, TransferSettings(), 1e-4, model.rates) == 100
+    assert rate_of("classifier.output.weight", 2, TransferSettings(head_learning_rate=2e-4), 1e-4, model.rates) == 2
 
 
 def test_both_tags_of_a_type_are_labels_whatever_the_file_shows(tiny_model):

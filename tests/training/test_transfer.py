@@ -20,14 +20,14 @@ def model():
 
 def test_each_lower_layer_has_a_smaller_rate():
     settings = TransferSettings(layer_decay=0.5, head_learning_rate=4e-4)
-    rates = {name: rate_of(name, 3, settings, 1e-4) for name, _ in model().named_parameters()}
+    rates = {name: rate_of(name, 3, settings, 1e-4, {}) for name, _ in model().named_parameters()}
     assert rates["encoder.layers.2.expand.weight"] == 1 and rates["encoder.layers.0.expand.weight"] == 0.25
     assert rates["encoder.embeddings.token.weight"] == 0.125 and rates["classifier.output.weight"] == pytest.approx(4)
 
 
 def test_groups_keep_their_share_and_matrices_alone_decay():
     optimizer = make_optimizer(model(), OptimizerSettings(), learning_rate=1e-4,
-                               rate_of=lambda name: rate_of(name, 3, TransferSettings(layer_decay=0.5), 1e-4))
+                               rate_of=lambda name: rate_of(name, 3, TransferSettings(layer_decay=0.5), 1e-4, {}))
     assert {group["share"] for group in optimizer.param_groups} == {1.0, 0.5, 0.25, 0.125}
     for group in optimizer.param_groups:
         assert {p.ndim >= 2 for p in group["params"]} == {group["weight_decay"] > 0}
