@@ -85,11 +85,11 @@ def binary_cross_entropy(weights: Sequence[float] | None = None, *, smoothing: f
     return objective
 
 
-def squared_error(deviation: float = 1.0) -> Objective:
-    """Return the squared error, in squared deviations, of (N, 1) against numbers (N,); nothing counts as exactly right."""
+def squared_error(scale: float = 1.0) -> Objective:
+    """Return the squared error, in squared `scale`, of (N, 1) against numbers (N,); nothing counts as exactly right."""
 
     def objective(logits: Tensor, labels: Tensor) -> Sums:
-        errors = ((logits.float().reshape(labels.shape) - labels) / deviation) ** 2
+        errors = ((logits.float().reshape(labels.shape) - labels) / scale) ** 2
         return Sums(errors.sum(), torch.tensor(len(labels)), torch.tensor(0))
 
     return objective

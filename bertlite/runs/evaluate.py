@@ -31,6 +31,9 @@ from bertlite.tasks.readers import Columns, open_table
 from bertlite.tasks.task import Task, examples_of, read_examples
 from bertlite.training.hardware import HardwareSettings, start
 
+# The column in which predict tells each task's answer.
+PREDICTED = {"classification": "label", "multi-label": "labels", "regression": "value", "tagging": "tags", "span-qa": "answer"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class TextSettings:
@@ -124,9 +127,9 @@ def _as_before(row: Row) -> Row:
 
 def _outputs_of(task: Task, rows: list[Row], columns: Columns, where: str) -> list[Any]:
     """Return the outputs that rows tell of, the last ones that were predicted."""
-    said = ("label", "labels", "value", "tags", "answer")
-    prefix = next((p for p in reversed(PREFIXES) if any(p + name in rows[0] for name in said)), "")
-    if prefix == "" and (columns.label_column or "label") in said and "columns" not in rows[0]:
+    said = PREDICTED[task.name]
+    prefix = next((p for p in reversed(PREFIXES) if p + said in rows[0]), "")
+    if prefix == "" and (columns.label_column or "label") == said and "columns" not in rows[0]:
         raise InputError("the rows hold predictions and no true labels", where=where, remedy="predict labelled rows")
     try:
         return task.outputs_of(rows, prefix)

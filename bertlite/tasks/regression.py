@@ -1,13 +1,13 @@
 """A number for each text or pair.
 
-Source: Devlin et al. 2019, sec. 4.1 (STS-B): one output on the pooled [CLS] state, squared error. The output layer begins with
-the mean and the deviation of the training numbers and learns at their scale: the same course as with numbers scaled to mean
-0 and deviation 1, and no scaling that other tools would have to know.
+Source: Devlin et al. 2019, sec. 4.1 (STS-B): one output on the pooled [CLS] state, squared error. It learns numbers of a
+deviation near 1, from their mean; what is saved is scaled back, so that other tools read the user's own numbers.
 Shapes: n texts.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -15,10 +15,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from scipy import stats
-from torch import nn
+from torch import Tensor, nn
 
 from bertlite.corpus.rows import Row
 from bertlite.errors import InputError
+from bertlite.inputs.batch import Batch
 from bertlite.model.config import ModelConfig
 from bertlite.objectives.sequence_labels import SequenceClassifier, squared_error
 from bertlite.tasks.head import HeadSettings
@@ -31,21 +32,36 @@ NUM_STRATA = 10  # bands of the numbers, each of which has its share of what is 
 
 
 class Regressor(SequenceClassifier):
-    """A classifier with one output, for numbers of a mean and a deviation."""
+    """A classifier with one output, whose numbers are `scale` times what its last layer gives.
+
+    Its state dict holds a last layer that needs no scale. The scale is a power of two: there and back is the same to the bit.
+    """
 
     losses = ("regression",)
 
     def __init__(self, config: ModelConfig, mean: float = 0.0, deviation: float = 1.0):
-        super().__init__(config, 1, squared_error(deviation))
-        self.mean, self.deviation = mean, deviation
-        self.rates = {"classifier.": deviation}
+        self.scale = 2.0 ** round(math.log2(deviation))
+        super().__init__(config, 1, squared_error(self.scale))
+        self.mean = mean
+        self.register_state_dict_post_hook(lambda module, state, prefix, metadata: _rescale(state, prefix, self.scale))
+        self.register_load_state_dict_pre_hook(lambda module, state, prefix, *rest: _rescale(state, prefix, 1 / self.scale))
 
     def initialise(self, seed: int) -> None:
         """Draw new weights; the encoder's are usually replaced afterwards."""
         super().initialise(seed)
         with torch.no_grad():
-            self.classifier.output.weight.mul_(self.deviation)
-            self.classifier.output.bias.fill_(self.mean)
+            self.classifier.output.bias.fill_(self.mean / self.scale)
+
+    def logits(self, batch: Batch) -> Tensor:
+        """Return the numbers, (N, 1)."""
+        return super().logits(batch) * self.scale
+
+
+def _rescale(state: dict[str, Tensor], prefix: str, factor: float) -> None:
+    for name in ("weight", "bias"):
+        key = f"{prefix}classifier.output.{name}"
+        if key in state:
+            state[key] = state[key] * factor
 
 
 @dataclass(frozen=True)

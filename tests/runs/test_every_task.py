@@ -113,7 +113,7 @@ def test_from_standard_input_to_standard_output(tuned, monkeypatch, capsys):
 def test_many_rows_make_one_parquet_whatever_they_hold(tuned, tmp_path, monkeypatch):
     from bertlite.runs import tables
 
-    task, file, out = tuned
+    _task, file, out = tuned
     monkeypatch.setattr(tables, "PARQUET_ROWS", 5)
     expected = evaluate(model=out, input=file, quiet=True)["rows"]
     assert predict(model=out, input=file, output=tmp_path / "a.parquet", quiet=True) == expected
@@ -161,11 +161,16 @@ def test_other_rows_are_refused_on_a_resume(tiny_model, tmp_path):
     finetune(out=tmp_path / "run", resume=True)
 
 
-def test_regression_learns_numbers_of_any_size(tiny_model, tmp_path):
-    for scale in (1e-3, 1e6):
-        rows = [row | {"label": row["label"] * scale + 5 * scale} for row in NUMBERS]
-        out = finetune(model=tiny_model, train=rows, validation=rows, task="regression", out=tmp_path / f"run-{scale}", **(SETTINGS | {"max_steps": 80}))
-        assert json.loads((out / "results.json").read_text())["metrics"]["mse"] < 0.3 * scale**2 * np.var([row["label"] for row in NUMBERS])
+def test_regression_takes_the_same_course_at_any_scale(tiny_model, tmp_path):
+    mses, spearmans = [], []
+    for scale in (2.0**-12, 1.0, 2.0**20):
+        rows = [row | {"label": row["label"] * scale} for row in NUMBERS]
+        out = finetune(model=tiny_model, train=rows, validation=rows, task="regression", out=tmp_path / f"run-{scale}", **SETTINGS)
+        metrics = json.loads((out / "results.json").read_text())["metrics"]
+        mses.append(metrics["mse"] / scale**2)
+        spearmans.append(metrics["spearman"])
+        assert evaluate(model=out, input=rows, quiet=True)["mse"] == pytest.approx(metrics["mse"])  # without knowing the scale
+    assert mses == pytest.approx([mses[0]] * 3, rel=1e-5) and spearmans == pytest.approx([spearmans[0]] * 3, abs=1e-9)
 
 
 def test_the_page_and_the_card_tell_of_it(tuned):

@@ -16,7 +16,7 @@ TEXTS = [  # of classification: (file, content, flags, words)
     ("a.csv", "text,label\nx,a\ny\n", [], "a.csv, line 3"), ("a.csv", "text,label\nx,a,b\n", [], "a.csv, line 2"),
     ("a.csv", "text,label\nx,\n", [], "a.csv, line 2: the column 'label' is empty"), ("a.csv", "text,label\nx,a\ny,a\n", [], "a.csv: the training rows have 1 label"),
     ("a.csv", b"text,label\n\xff\xfe,a\n", [], "a.csv, line 2: the text is not utf-8"), ("a.csv", "text,label\nx\0,a\n", [], "a.csv, line 2: the line holds a NUL"),
-    ("a.csv", "text,text\nx,a\n", [], "a.csv, line 1"), ("a.csv", "text,label\nx,a\ny,b\n", [], "no label has two rows"),
+    ("a.csv", "text,text\nx,a\n", [], "a.csv, line 1"), ("a.csv", "text,label\nx,a\ny,b\n", [], "there are too few rows to hold some out"),
     ("a.jsonl", ROWS + "{\n", [], "a.jsonl, line 3"), ("a.jsonl", ROWS + "[1]\n", [], "a.jsonl, line 3"), ("a.jsonl", ROWS + '{"text": 3, "label": [1]}\n', [], "a.jsonl, line 3: the label [1] is a list"),
     ("a.jsonl", ROWS + '{"text": ["x"], "label": "a"}\n', [], "a.jsonl, line 3: the column 'text' holds list"), ("a.jsonl", ROWS + '{"text": "x", "label": 1.5}\n', [], "a.jsonl, line 3: the label 1.5"),
     ("a.jsonl", ROWS + '{"text": "\\ud800", "label": "a"}\n', [], "a.jsonl, line 3: the text holds half of a character"), ("a.parquet", "no parquet", [], "a.parquet"),
@@ -26,7 +26,7 @@ SEVERAL = '{"text": "x", "labels": ["a", "b"]}\n{"text": "y", "labels": ["b"]}\n
 MULTI = [
     ("a.jsonl", "", [], "a.jsonl: there are no rows"), ("a.jsonl", SEVERAL.replace("labels", "label"), [], "a.jsonl, line 1: there is no column 'labels', did you mean label"),
     ("a.jsonl", SEVERAL + '{"text": "x", "labels": "a b"}\n', [], "a.jsonl, line 4: the labels 'a b' are no JSON list"), ("a.jsonl", SEVERAL + '{"text": "x", "labels": {"a": 1}}\n', [], "a.jsonl, line 4"),
-    ("a.jsonl", SEVERAL + '{"text": "x", "labels": [["a"]]}\n', [], "a.jsonl, line 4"), ("a.jsonl", SEVERAL + '{"text": "x", "labels": [true]}\n', [], "a.jsonl, line 4"),
+    ("a.jsonl", SEVERAL + '{"text": "x", "labels": [["a"]]}\n', [], "a.jsonl, line 4"), ("a.jsonl", SEVERAL + '{"text": "x", "labels": [""]}\n', [], "a.jsonl, line 4"),
     ("a.jsonl", SEVERAL + '{"text": "x", "labels": 3}\n', [], "a.jsonl, line 4: the labels 3 are no list of names"), ("a.jsonl", SEVERAL + '{"text": "x"}\n', [], "a.jsonl, line 4"),
     ("a.jsonl", SEVERAL + '{"labels": ["a"]}\n', [], "a.jsonl, line 4"), ("a.jsonl", SEVERAL + "{]\n", [], "a.jsonl, line 4"), ("a.jsonl", '{"text": "x", "labels": []}\n', [], "a.jsonl: the training rows have 0 label"),
     ("a.jsonl", '{"text": "x", "labels": ["a"]}\n' * 2, [], "a.jsonl: the training rows have 1 label"), ("a.csv", "text,labels\nx,a\n", [], "a.csv, line 2: the labels 'a' are no JSON list"),
