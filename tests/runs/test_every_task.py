@@ -2,13 +2,17 @@
 
 import io
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 from bertlite import InputError, Predictor, Stopped, evaluate, finetune, predict
 from bertlite.runs.run_directory import read_run
-from tests.runs.test_pretrain import stop_after
+from bertlite.training.log import MetricsLog
+from tests.runs.test_pretrain import free_port, stop_after
 
 SETTINGS = dict(device="cpu", precision="fp32", threads=1, quiet=True, learning_rate=3e-3, batch_size=8, max_steps=12)
 KINDS = [{"text": f"the {animal} number {i} ran over the hill", "label": animal} for i in range(12) for animal in ("fox", "wolf")]
@@ -254,3 +258,28 @@ def test_the_task_is_found_out_from_the_file(tiny_model, tmp_path):
 def test_other_ways_to_learn_learn_too(tiny_model, tmp_path, change):
     out = finetune(model=tiny_model, train=KINDS, validation=KINDS, out=tmp_path / "run", **(SETTINGS | {"max_steps": 80}), **change)
     assert json.loads((out / "results.json").read_text())["metrics"]["accuracy"] > 0.9
+
+
+LAUNCH = """
+import json, sys
+from bertlite import finetune
+model, file, out, task = sys.argv[1:]
+finetune(model=model, train=file, validation=file, task=task, out=out, device="cpu", precision="fp32", threads=1, batch_size=7, max_steps=6,
+         eval_steps=3, log_steps=2, dropout=0.0, quiet=True, **{"head.kind": "crf" if task == "tagging" else "softmax"})
+"""
+
+
+@pytest.mark.parametrize("task", ["tagging", "regression"])
+def test_two_processes_learn_as_one(tiny_model, tmp_path, task):
+    file = FILES[task](tmp_path)
+    (tmp_path / "launch.py").write_text(LAUNCH)
+    environment = os.environ | {"ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", str(free_port())]
+    for name, start in (("two", launcher), ("one", [sys.executable])):
+        subprocess.run([*start, str(tmp_path / "launch.py"), str(tiny_model), str(file), str(tmp_path / name), task], check=True, env=environment,
+                       timeout=300)
+    one, two = (MetricsLog(tmp_path / name / "metrics.jsonl").read() for name in ("one", "two"))
+    assert len(one) == len(two) == 5
+    for a, b in zip(one, two, strict=True):
+        assert {k: v for k, v in a.items() if k.endswith("_loss") or k in FIGURES.values()} == pytest.approx(
+            {k: v for k, v in b.items() if k.endswith("_loss") or k in FIGURES.values()}, rel=1e-4)
