@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from accelerate.utils import broadcast_object_list
 from torch import nn
 
 from bertlite.config import to_dict
 from bertlite.corpus.prefetch import prefetch
-from bertlite.corpus.rows import kind_of
-from bertlite.errors import InputError, nearest
+from bertlite.errors import InputError
 from bertlite.files import quick_fingerprint, read_json, sha256_of, write_json
 from bertlite.formats.huggingface import (
     check_vocabulary,
@@ -26,21 +24,18 @@ from bertlite.formats.huggingface import (
     read_weights,
     write_model,
 )
-from bertlite.formats.sentence_transformers import read_sentence_model, write_sentence_model
+from bertlite.formats.sentence_transformers import write_sentence_model
 from bertlite.inputs.item_loader import ItemLoader
 from bertlite.inputs.loader import Cut, Step
 from bertlite.model.flops import training_flops
 from bertlite.report.page import write_report
 from bertlite.runs.console import Console
+from bertlite.runs.finetune_rows import Part, read_rows
 from bertlite.runs.finetune_settings import FinetuneRun
 from bertlite.runs.model_card import write_card
 from bertlite.runs.run_directory import copy_model, read_run, write_run
 from bertlite.runs.training_run import TrainingRun
-from bertlite.tasks.conll import SUFFIXES as CONLL
-from bertlite.tasks.predictor import TASKS, USED_COLUMNS, columns_of
-from bertlite.tasks.splits import folds, hold_out
-from bertlite.tasks.task import Examples, Task, Windows, is_better, read_examples, run_task
-from bertlite.tasks.texts import TextEncoder
+from bertlite.tasks.task import Task, is_better, run_task
 from bertlite.training.checkpoint import TrainingState
 from bertlite.training.hardware import HardwareSettings, start
 from bertlite.training.log import MetricsLog
@@ -48,18 +43,7 @@ from bertlite.training.loop import Hooks, LoopSettings
 from bertlite.training.transfer import prepare, rate_of
 from bertlite.training.trials import summarise
 
-READ_IN_WINDOWS = ("tagging", "span-qa")  # whatever --long-texts says
 EPOCHS = 3.0  # Devlin et al. 2019, app. A.3: 2 to 4
-
-
-@dataclass(frozen=True)
-class Part:
-    """What one training learns from and is measured on, cut into windows."""
-
-    training: Windows
-    validation: Windows
-    examples: Examples[Any]
-    """Of the validation."""
 
 
 @dataclass(frozen=True)
@@ -138,69 +122,11 @@ class Finetuning:
         return {name: value for name, value in given.items() if isinstance(value, (str, Path)) and Path(value).is_file()}
 
     def _read_rows(self) -> None:
-        run = self.run
-        kind = TASKS[run.task or _task_of(run.train)]
-        run.columns.check(f"--task {kind.name}", *USED_COLUMNS[kind.name])
-        self.columns = columns_of(kind.name, run.columns, run.train)
-        rows = read_examples(kind, run.train, self.columns)
-        self.texts = TextEncoder(self.tokenizer, self._length(kind), limit=self.config.max_positions, overlap=run.tune.overlap,
-                                 long_texts="windows" if kind.name in READ_IN_WINDOWS else run.tune.long_texts)
-        self.task: Task = kind.learned_from(rows, self.texts, run.head)
-        self.metric = self._metric()
-        self.console.say(f"{kind.name}: {len(rows):,} rows")
-        for line in self.task.says(rows):
-            self.console.say(line)
-        self.parts = self._parts(kind, rows)
-        cut = self.texts.report()
-        if cut:
-            self.console.say(cut)
-
-    def _length(self, kind: type[Task]) -> int:
-        tune, limit = self.run.tune, self.config.max_positions
-        has_windows = kind.name in READ_IN_WINDOWS
-        if has_windows and tune.long_texts != "cut":
-            raise InputError(f"--long-texts {tune.long_texts} is not for --task {kind.name}, which reads long texts in windows")
-        if tune.long_texts != "cut" and self.columns.pair_column:
-            raise InputError(f"--long-texts {tune.long_texts} is for single texts", remedy="leave it or --pair-column out")
-        if tune.overlap is not None and not has_windows and tune.long_texts != "windows":
-            raise InputError("--overlap is for windows", remedy="add --long-texts windows")
-        own = read_sentence_model(self.run.model or "").max_length if tune.max_length is None else tune.max_length
-        return min(own or limit, limit) if tune.max_length is None else tune.max_length
-
-    def _metric(self) -> str:
-        known = self.task.metrics
-        metric = self.run.selection.metric or known[0]
-        if metric not in known:
-            raise InputError(f"--selection.metric {metric!r} is not a figure of {self.task.name}{nearest(metric, known)}",
-                             remedy=f"one of {', '.join(known)}")
-        return metric
-
-    def _parts(self, kind: type[Task], rows: Examples[Any]) -> list[Part]:
-        """Return what is learned and what is held out: once, or for each fold."""
-        run = self.run
-        if run.validation is not None:
-            validation = read_examples(kind, run.validation, columns_of(kind.name, run.columns, run.validation))
-            self.task.check(validation)
-            return [Part(self._learned(rows), self.task.windows(validation, labelled=False), validation)]
-        strata, groups = self.task.strata(rows), self.task.groups(rows)
-        if run.folds is not None:
-            held_out = folds(strata, groups, run.folds, seed=0)
-        else:
-            held_out = [hold_out(strata, groups, run.tune.held_out, seed=0)]
-        if self.accelerator.is_main_process:
-            lines = [rows.at(held).lines for held in held_out]
-            write_json(run.out / "held_out.json", {"file": rows.where} | ({"folds": lines} if run.folds else {"lines": lines[0]}))
-        everything, learned = np.arange(len(rows)), self._learned(rows)
-        counted = self.texts.lengths_before.copy()  # each text once, though it is learned from and measured on
-        measured = self.task.windows(rows, labelled=False)
-        self.texts.lengths_before = counted
-        return [Part(learned.of(np.setdiff1d(everything, held)), measured.of(held), rows.at(held)) for held in held_out]
-
-    def _learned(self, rows: Examples[Any]) -> Windows:
-        windows = self.task.windows(rows, labelled=True)
-        if not windows.items:
-            raise InputError("no row can be learned from", where=rows.where)
-        return windows
+        rows = read_rows(self.run, self.config, self.tokenizer, self.console.say)
+        self.task, self.columns, self.metric, self.parts = rows.task, rows.columns, rows.metric, rows.parts
+        self.texts = rows.task.texts
+        if self.accelerator.is_main_process and rows.held_out is not None:
+            write_json(self.run.out / "held_out.json", rows.held_out)
 
     def _trials(self) -> list[Trial]:
         out, seeds = self.run.out, self.run.seeds
@@ -333,9 +259,3 @@ class Finetuning:
 def default_rate(hidden_size: int) -> float:
     """Return the learning rate for a hidden size: 5e-5 at 768 (Devlin et al. 2019, app. A.3), rising as it shrinks to 3e-4."""
     return min(3e-4, 5e-5 * 768 / hidden_size)
-
-
-def _task_of(source: Any) -> str:
-    """Return the task that a training file's kind speaks of."""
-    kind = kind_of(Path(source)) if isinstance(source, (str, Path)) else ""
-    return "tagging" if kind in CONLL else "span-qa" if kind == ".json" else "classification"

@@ -37,6 +37,7 @@ TASKS: dict[str, type[Task]] = {task.name: task for task in (Classification, Mul
 # The columns of each task where the flags name none.
 USUAL_COLUMNS = {"tagging": {"label_column": DEFAULT_TAGS},
                  "span-qa": {"text_column": "question", "pair_column": "context", "label_column": "answers"}}
+READ_IN_WINDOWS = ("tagging", "span-qa")  # every word of a long text is to be labelled, every place may hold the answer
 # What of the columns each task has a use for, besides text and label.
 USED_COLUMNS = {"classification": ("pair_column",), "multi-label": ("pair_column", "label_separator"),
                 "regression": ("pair_column",), "tagging": ("words_column", "scheme", "split_words"), "span-qa": ("pair_column",)}
@@ -71,7 +72,7 @@ class Predictor:
         length = min(extra.get("max_length") or limit, limit) if max_length is None else max_length
         overlap = extra.get("overlap") if max_length is None else None  # a quarter of another length
         texts = TextEncoder(tokenizer, length, limit=limit, overlap=overlap,
-                            long_texts="windows" if name in ("tagging", "span-qa") else extra.get("long_texts", "cut"))
+                            long_texts="windows" if name in READ_IN_WINDOWS else extra.get("long_texts", "cut"))
         task = TASKS[name].restored(raw, extra, texts, len(head))
         model = task.make_model(config)
         model.initialise(seed=0)  # type: ignore[operator]

@@ -41,7 +41,7 @@ def test_it_learns_and_names_its_labels(tuned):
     results = json.loads((tuned / "results.json").read_text())
     assert results["metrics"]["accuracy"] == 1.0 and results["labels"] == ["fox", "wolf"]
     assert json.loads((tuned / "config.json").read_text())["id2label"] == {"0": "fox", "1": "wolf"}
-    answer = Predictor.from_pretrained(tuned, device="cpu").predict(["the fox number 5 ran", "a wolf slept"])
+    answer = Predictor.from_pretrained(tuned, device="cpu").predict(["the fox number 5 ran", "a wolf number 7 slept in the wood"])
     assert [a["label"] for a in answer] == ["fox", "wolf"]
     assert answer[0]["score"] == pytest.approx(max(answer[0]["scores"].values())) and sum(answer[0]["scores"].values()) == pytest.approx(1)
 
@@ -121,10 +121,10 @@ def read(path):
 
 
 def test_predict_from_standard_input_to_standard_output(tuned, monkeypatch, capsys):
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"the fox number 1 ran\n\na wolf slept\n")))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"the fox number 1 ran\n\na wolf number 7 slept in the wood\n")))
     predict(model=tuned, input="-", output="-", quiet=True)
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [row["text"] for row in rows] == ["the fox number 1 ran", "", "a wolf slept"]
+    assert [row["text"] for row in rows] == ["the fox number 1 ran", "", "a wolf number 7 slept in the wood"]
     assert (rows[0]["label"], rows[2]["label"]) == ("fox", "wolf")
 
 
