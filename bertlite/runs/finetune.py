@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bertlite.config import flatten, to_dict
-from bertlite.errors import InputError
+from bertlite.errors import InputError, Stopped
 from bertlite.runs.finetune_settings import FinetuneRun
 from bertlite.runs.finetuning import Finetuning
 from bertlite.runs.run_directory import check_apart, hold_folder, merge_for_resume, read_run_of
@@ -24,7 +24,10 @@ def finetune(**settings: Any) -> Path:
     """
     run, is_resumed = _settings(settings)
     with hold_folder(run.out, is_resumed=is_resumed, overwrite=run.overwrite):
-        Finetuning(run, is_resumed).go()
+        try:
+            Finetuning(run, is_resumed).go()
+        except KeyboardInterrupt:  # between two trainings, or for the second time
+            raise Stopped(f"stopped. Go on: bertlite finetune --out {run.out} --resume", code=130) from None
     return run.out
 
 

@@ -6,7 +6,7 @@ Tags come out in IOB2. What a row holds: columns of words (CoNLL), lists of word
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from bertlite.tasks.readers import Columns, column_of, from_json, text_of
 from bertlite.tasks.schemes import BadTag, is_span_tag, scheme_of, to_iob2
 from bertlite.tasks.task import Examples
 
+UNTYPED = "entity"  # the type of entities whose tags are bare letters
 DEFAULT_TAGS = "tags"  # the column of labels, when --label-column is not given
 
 
@@ -102,6 +103,8 @@ def with_iob2(examples: Examples[Sentence], scheme: str) -> Examples[Sentence]:
 
     Raises InputError naming the line of a tag that is not one of the scheme.
     """
+    if scheme == "auto":
+        examples = _typed(examples)
     try:
         found = scheme_of(s.tags or () for s in examples.items) if scheme == "auto" else scheme
     except InputError as error:
@@ -115,6 +118,15 @@ def with_iob2(examples: Examples[Sentence], scheme: str) -> Examples[Sentence]:
             raise InputError(str(error), where=examples.where, line=sentence.lines[error.number],
                              remedy="--scheme says how tags are written: iob1, iob2, iobes or plain") from None
         items.append(Sentence(words=sentence.words, tags=tags, lines=sentence.lines))
+    return Examples(items, examples.lines, examples.where)
+
+
+def _typed(examples: Examples[Sentence]) -> Examples[Sentence]:
+    """Return sentences whose tags are bare letters (B, I, O) with a type, which is the same for all; others as they are."""
+    letters = {tag for sentence in examples.items for tag in sentence.tags or ()}
+    if not letters <= set("BIESULMO") or not letters & set("BS") or len(letters) < 2:
+        return examples
+    items = [replace(s, tags=tuple(tag if tag == "O" else f"{tag}-{UNTYPED}" for tag in s.tags or ())) for s in examples.items]
     return Examples(items, examples.lines, examples.where)
 
 

@@ -151,6 +151,8 @@ CONLLU = """# sent_id = 1
     ("a.iob2", "# text = x\n1\tEU\tB-ORG\t-\t-\n", {}, [["EU"]], [["B-ORG"]]),
     ("a.txt", "EU S-ORG\nof O\nNew B-LOC\nYork E-LOC\n", {}, [["EU", "of", "New", "York"]], [["B-ORG", "O", "B-LOC", "I-LOC"]]),
     ("a.jsonl", '{"words": ["EU"], "tags": ["B-ORG"]}\n', {}, [["EU"]], [["B-ORG"]]),
+    ("a.tsv", "EU\tB\nof\tI\n,\tO\n", {}, [["EU", "of", ","]], [["B-entity", "I-entity", "O"]]),
+    ("a.conll", "中 B\n国 E\n人 S\n", {}, [["中", "国", "人"]], [["B-entity", "I-entity", "B-entity"]]),
     ("a.conll", "北京 B-LOC\n人 O\n", {"split_words": True}, [["北", "京", "人"]], [["B-LOC", "I-LOC", "O"]]),
 ])
 def test_every_kind_of_file_gives_words_and_tags(tmp_path, name, content, columns, words, tags):
