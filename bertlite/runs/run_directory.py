@@ -35,6 +35,8 @@ def hold_folder(out: Path, *, is_resumed: bool, overwrite: bool) -> Iterator[Non
     if not is_main_process():
         yield
         return
+    if not is_resumed and out.is_dir():
+        _check_folder(out, overwrite=overwrite)  # a folder that is refused is not so much as locked
     with folder_lock(out):
         for folder in (out, out / "checkpoints", *(path for trial in TRIALS for path in out.glob(f"{trial}/checkpoints"))):
             remove_partials(folder)
