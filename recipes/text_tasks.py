@@ -35,7 +35,7 @@ def similarity(data: Path, out: Path, smoke: bool) -> str:
     truth = Examples([LabelledText("", float(row["score"])) for row in rows], [0] * len(rows), "")
     cosine = Regression(texts=embedder.texts).score([np.array([score]) for score in scores], truth)
     folder = finetune(model=minilm(), task="regression", train=rows, text_column="a", pair_column="b", label_column="score", out=out,
-                      folds=2 if smoke else 5, epochs=0.5 if smoke else 4.0, eval_steps=10**9, precision="bf16", overwrite=True)
+                      folds=2 if smoke else 5, epochs=0.5 if smoke else 3.0, eval_steps=10**9, precision="bf16", overwrite=True)
     return f"cosine Spearman {cosine['spearman']:.4f}, Pearson {cosine['pearson']:.4f}; regression, folds: {several(folder, 'spearman', 'pearson', 'mse')}"
 
 
@@ -43,8 +43,8 @@ def banking(data: Path, out: Path, smoke: bool) -> str:
     """77 intents from 2,000 rows in five stratified folds."""
     rows = read(data / "cls-en-banking77" / "train.csv", None)
     rows = [rows[i] for i in np.random.default_rng(0).permutation(len(rows))[: 300 if smoke else 2000]]
-    folder = finetune(model=minilm(), train=rows, label_column="category", out=out, folds=2 if smoke else 5, epochs=0.5 if smoke else 8.0,
-                      eval_steps=10**9, precision="bf16", max_length=128, overwrite=True)
+    folder = finetune(model=minilm(), train=rows, label_column="category", out=out, folds=2 if smoke else 5, epochs=0.5 if smoke else 4.0,
+                      learning_rate=4e-4, eval_steps=10**9, precision="bf16", max_length=128, overwrite=True)
     return several(folder, "accuracy", "macro_f1", "calibration_error")
 
 
@@ -59,7 +59,7 @@ def emotions(data: Path, out: Path, smoke: bool) -> str:
     found = []
     for seed in SEEDS[:1]:
         run = finetune(model=minilm(), task="multi-label", train=train, validation=dev, out=out / str(seed), seeds=(seed,),
-                       epochs=0.5 if smoke else 3.0, eval_steps=10**9, precision="bf16", max_length=64, overwrite=True, **columns)
+                       epochs=0.5 if smoke else 2.0, eval_steps=10**9, precision="bf16", max_length=64, overwrite=True, **columns)
         found.append(evaluate(model=run, input=test, **columns))
     names = ("micro_f1", "micro_f1_at_half", "macro_f1", "exact_match")
     return "test: " + ", ".join(f"{name} {np.mean([f[name] for f in found]):.4f} ({np.std([f[name] for f in found], ddof=len(found) > 1):.4f})" for name in names)
@@ -72,7 +72,7 @@ def entailment(data: Path, out: Path, smoke: bool) -> str:
     held = set(np.random.default_rng(0).permutation(premises)[: len(premises) // 5].tolist())
     train, test = [row for row in rows if row["premise"] not in held], [row for row in rows if row["premise"] in held]
     folder = finetune(model=minilm(), train=train, validation=test, text_column="premise", pair_column="hypothesis", out=out, seeds=SEEDS[:1],
-                      epochs=0.5 if smoke else 2.0, eval_steps=10**9, precision="bf16", max_length=128, overwrite=True)
+                      epochs=0.5 if smoke else 1.0, eval_steps=10**9, precision="bf16", max_length=128, overwrite=True)
     figures = json.loads((folder / "results.json").read_text())["metrics"]
     return f"{len(train)} pairs, test on {len(test)}: accuracy {figures['accuracy']:.4f}, macro F1 {figures['macro_f1']:.4f}"
 

@@ -34,7 +34,7 @@ def conll_rows(source: Path, encoding: str = "utf-8") -> Iterator[tuple[int, Row
                 yield numbers[0], {"columns": words, "lines": numbers, "kind": kind}
             words, numbers = [], []
             continue
-        if _is_comment(line, kind, width):
+        if _is_comment(line, kind, None if uses_tabs else width):
             continue
         uses_tabs = "\t" in line if uses_tabs is None else uses_tabs
         columns = line.split("\t") if uses_tabs else line.split()
@@ -52,10 +52,12 @@ def conll_rows(source: Path, encoding: str = "utf-8") -> Iterator[tuple[int, Row
 
 
 def _is_comment(line: str, kind: str, width: int | None) -> bool:
-    """Return whether a line is a comment; a word may be a # too, and then has as many columns as others."""
-    if not line.startswith("#") or "\t" in line or len(line.split()) == width:
+    """Return whether a line is a comment; a word may be a # too, and then has tabs, or as many columns as others (`width`)."""
+    if not line.startswith("#") or "\t" in line:
         return False
-    return kind in (".conllu", ".iob2") or re.match(r"# \w+( \w+)* = ", line) is not None
+    if re.match(r"# ?\w+( \w+)* = ", line):
+        return True
+    return kind in (".conllu", ".iob2") and len(line.split()) != width
 
 
 def column_number(name: str | None, default: str, row: Row, what: str, where: str, line: int) -> int:

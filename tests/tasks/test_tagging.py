@@ -130,7 +130,8 @@ def test_accents_and_joiners_stay_with_their_word(tokenizer):
 
 
 CONLLU = """# sent_id = 1
-# text = I don't
+# text = I don't I don't I don't I don't I don't
+# newpar
 1\tI\tI\tPRON\tPRP\t_\t2\tnsubj\t_\t_
 2-3\tdon't\t_\t_\t_\t_\t_\t_\t_\t_
 2\tdo\tdo\tAUX\tVBP\t_\t0\troot\t_\t_
@@ -149,6 +150,7 @@ CONLLU = """# sent_id = 1
     ("a.conll", "EU NNP I-ORG\n", {"label_column": "2"}, [["EU"]], [["NNP"]]),
     ("a.tsv", "#\tO\nEU\tB-ORG\n\t\nPeter\tB-PER", {}, [["#", "EU"], ["Peter"]], [["O", "B-ORG"], ["B-PER"]]),
     ("a.iob2", "# text = x\n1\tEU\tB-ORG\t-\t-\n", {}, [["EU"]], [["B-ORG"]]),
+    ("a.iob2", "# O\nEU B-ORG\n", {}, [["EU"]], [["B-ORG"]]), ("a.iob2", "EU B-ORG\n# O\n", {}, [["EU", "#"]], [["B-ORG", "O"]]),
     ("a.txt", "EU S-ORG\nof O\nNew B-LOC\nYork E-LOC\n", {}, [["EU", "of", "New", "York"]], [["B-ORG", "O", "B-LOC", "I-LOC"]]),
     ("a.jsonl", '{"words": ["EU"], "tags": ["B-ORG"]}\n', {}, [["EU"]], [["B-ORG"]]),
     ("a.tsv", "EU\tB\nof\tI\n,\tO\n", {}, [["EU", "of", ","]], [["B-entity", "I-entity", "O"]]),
@@ -163,7 +165,7 @@ def test_every_kind_of_file_gives_words_and_tags(tmp_path, name, content, column
 
 def test_lines_are_those_of_the_file(tmp_path):
     (tmp_path / "a.conllu").write_text(CONLLU)
-    assert [row["lines"] for _, row in conll_rows(tmp_path / "a.conllu")] == [[3, 5, 6], [9]]
+    assert [row["lines"] for _, row in conll_rows(tmp_path / "a.conllu")] == [[4, 6, 7], [10]]
 
 
 def test_tags_of_other_schemes_are_spoken_in_iob2(tiny_model):
