@@ -13,7 +13,7 @@ from bertlite.errors import InputError
 from bertlite.files import atomic_path
 from bertlite.formats.sentence_transformers import PoolingMode
 from bertlite.runs.console import Console
-from bertlite.runs.settings import PLAIN, Rows, build
+from bertlite.runs.settings import PLAIN, Rows, UseSettings, build
 from bertlite.runs.tables import Writer, check_output, open_writer
 from bertlite.tasks.embedding import Combination, Embedder
 from bertlite.tasks.readers import Columns, Table, chunks, open_table, take_text
@@ -43,19 +43,12 @@ class EmbedRun:
     """Scale each vector to length 1."""
     truncate_dim: int | None = None
     """Keep the first dimensions only."""
-    batch_size: int = 32
-    max_length: int | None = None
-    device: str = "auto"
-    threads: int | None = None
     overwrite: bool = False
     """Replace an output file that is there."""
-    quiet: bool = False
-    """Say nothing but errors."""
     columns: Annotated[Columns, PLAIN] = field(default_factory=Columns)
+    use: Annotated[UseSettings, PLAIN] = field(default_factory=UseSettings)
 
     def __post_init__(self) -> None:
-        if self.batch_size < 1:
-            raise InputError(f"--batch-size must be at least 1; got {self.batch_size}")
         if self.truncate_dim is not None and self.truncate_dim < 1:
             raise InputError(f"--truncate-dim must be at least 1; got {self.truncate_dim}")
         if self.level != "text" and (self.normalize or self.truncate_dim or self.pooling):
@@ -72,10 +65,9 @@ def embed(**settings: Any) -> int:
     Raises InputError for rows or settings that cannot be used.
     """
     run = build(EmbedRun, settings)
-    console = Console(run.quiet)
+    console = Console(run.use.quiet)
     check_output(run.output, (".npy", ".parquet", ".jsonl"), overwrite=run.overwrite)
-    embedder = Embedder.from_pretrained(run.model, device=run.device, max_length=run.max_length, pooling=run.pooling,
-                                        threads=run.threads)
+    embedder = Embedder.from_pretrained(run.model, pooling=run.pooling, **run.use.opening())
     table = open_table(run.input, run.columns)
     if run.output.suffix == ".npy":
         total = _write_npy(run, embedder, table)
@@ -91,7 +83,7 @@ def embed(**settings: Any) -> int:
 def _vectors(run: EmbedRun, embedder: Embedder, table: Table) -> Iterator[tuple[list[Any], np.ndarray]]:
     for rows in chunks(table.rows, ROWS_AT_ONCE):
         texts = [take_text(row, run.columns, table.where, line) for line, row in rows]
-        yield rows, embedder.encode(texts, run.batch_size, layers=run.layers or None, combine=run.combine,
+        yield rows, embedder.encode(texts, run.use.batch_size, layers=run.layers or None, combine=run.combine,
                                     normalize_embeddings=run.normalize, truncate_dim=run.truncate_dim)
 
 
@@ -138,7 +130,7 @@ def _write_tokens(run: EmbedRun, embedder: Embedder, table: Table, writer: Write
     for rows in chunks(table.rows, ROWS_AT_ONCE):
         texts = [str(take_text(row, run.columns, table.where, line)) for line, row in rows]
         level: Literal["token", "word"] = "word" if run.level == "word" else "token"
-        found = embedder.encode_tokens(texts, run.batch_size, layers=run.layers or None, combine=run.combine, level=level)
+        found = embedder.encode_tokens(texts, run.use.batch_size, layers=run.layers or None, combine=run.combine, level=level)
         for (line, row), tokens in zip(rows, found, strict=True):
             kept = {"row": total} | _identity(row, run.columns.id_column, table.where, line)
             parts = zip(tokens.tokens, tokens.offsets.tolist(), tokens.vectors.tolist(), strict=True)

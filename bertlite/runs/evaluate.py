@@ -22,7 +22,7 @@ from bertlite.formats.huggingface import read_config, task_of
 from bertlite.inputs.masking import MaskingSettings
 from bertlite.runs.console import Console
 from bertlite.runs.predict import columns_as_trained
-from bertlite.runs.settings import PLAIN, Rows, build
+from bertlite.runs.settings import PLAIN, Rows, UseSettings, build
 from bertlite.runs.tables import PREFIXES
 from bertlite.runs.validation import Validation
 from bertlite.tasks.fill_mask import load_pretraining_model
@@ -63,14 +63,8 @@ class EvaluateRun:
     """Labelled rows (csv, tsv, jsonl, parquet, CoNLL, SQuAD's JSON), or raw text for a masked LM."""
     predicted: bool = False
     """The rows hold predictions, written by bertlite predict: score these."""
-    batch_size: int = 32
-    max_length: int | None = None
-    """Tokens a text; for raw text 128 when not given."""
-    device: str = "auto"
-    threads: int | None = None
-    quiet: bool = False
-    """Say nothing but errors."""
     columns: Annotated[Columns, PLAIN] = field(default_factory=Columns)
+    use: Annotated[UseSettings, PLAIN] = field(default_factory=UseSettings)
     text: Annotated[TextSettings, PLAIN] = field(default_factory=TextSettings)
 
 
@@ -84,10 +78,8 @@ def evaluate(**settings: Any) -> dict[str, Any]:
     """
     run = build(EvaluateRun, settings)
     config, raw = read_config(run.model)
-    if run.batch_size < 1:
-        raise InputError(f"--batch-size must be at least 1; got {run.batch_size}")
-    if run.max_length is not None and not 8 <= run.max_length <= config.max_positions:
-        raise InputError(f"--max-length must be between 8 and the model's {config.max_positions}; got {run.max_length}")
+    if run.use.max_length is not None and not 8 <= run.use.max_length <= config.max_positions:
+        raise InputError(f"--max-length must be between 8 and the model's {config.max_positions}; got {run.use.max_length}")
     if is_fine_tuned(run.model, raw):
         return _evaluate_task(run)
     if run.predicted:
@@ -101,7 +93,7 @@ def is_fine_tuned(model: Path, raw: Mapping[str, Any]) -> bool:
 
 
 def _evaluate_task(run: EvaluateRun) -> dict[str, Any]:
-    predictor = Predictor.from_pretrained(run.model, device=run.device, max_length=run.max_length, threads=run.threads)
+    predictor = Predictor.from_pretrained(run.model, **run.use.opening())
     task = predictor.task
     columns = columns_of(task.name, columns_as_trained(run.columns, predictor.columns), run.input)
     if run.predicted:
@@ -113,9 +105,9 @@ def _evaluate_task(run: EvaluateRun) -> dict[str, Any]:
         examples = read_examples(task, run.input, columns)
     task.check(examples)
     if not run.predicted:
-        outputs = predictor.outputs(examples, run.batch_size)
+        outputs = predictor.outputs(examples, run.use.batch_size)
     for line in filter(None, [*task.says(examples), predictor.texts.report()]):
-        Console(run.quiet).say(line)
+        Console(run.use.quiet).say(line)
     details = {name: value for name, value in task.details(outputs, examples).items() if name not in ("worst", "scatter")}
     return {"task": task.name, "rows": len(examples), **task.score(outputs, examples), **details}
 
@@ -139,13 +131,13 @@ def _outputs_of(task: Task, rows: list[Row], columns: Columns, where: str) -> li
 
 
 def _evaluate_masked_lm(run: EvaluateRun) -> dict[str, Any]:
-    console = Console(run.quiet)
+    console = Console(run.use.quiet)
     model, tokenizer, missing = load_pretraining_model(run.model)
-    accelerator, _ = start(HardwareSettings(device=run.device, precision="fp32", threads=run.threads))
+    accelerator, _ = start(HardwareSettings(device=run.use.device, precision="fp32", threads=run.use.threads))
     model.to(accelerator.device)
     layout = Layout(line=run.text.line, document=run.text.document, language=run.text.language,
                     text_column=run.columns.text_column or "text", encoding=run.columns.encoding)
-    length = min(run.max_length or 128, model.config.max_positions)
+    length = min(run.use.max_length or 128, model.config.max_positions)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         store = build_store(find_sources([run.input]), tokenizer, layout, Path(folder) / "store", say=console.say)
         documents = DocumentSet(store)

@@ -11,7 +11,7 @@ from bertlite.config import from_dict, to_dict
 from bertlite.corpus.rows import Row
 from bertlite.errors import InputError
 from bertlite.runs.console import Console
-from bertlite.runs.settings import PLAIN, Rows, build
+from bertlite.runs.settings import PLAIN, Rows, UseSettings, build
 from bertlite.runs.tables import PREFIXES, ConllWriter, open_writer
 from bertlite.tasks.conll import column_number
 from bertlite.tasks.predictor import USED_COLUMNS, Predictor
@@ -34,16 +34,10 @@ class PredictRun:
     """A csv, tsv, jsonl or parquet file, or - for standard output; like the input also .conll, or .json of answers."""
     n_best: int = 1
     """Question answering: keep so many answers a question."""
-    batch_size: int = 32
-    max_length: int | None = None
-    """Tokens a text; that of the training when not given."""
-    device: str = "auto"
-    threads: int | None = None
     overwrite: bool = False
     """Replace an output file that is there."""
-    quiet: bool = False
-    """Say nothing but errors."""
     columns: Annotated[Columns, PLAIN] = field(default_factory=Columns)
+    use: Annotated[UseSettings, PLAIN] = field(default_factory=UseSettings)
 
 
 def predict(**settings: Any) -> int:
@@ -55,10 +49,10 @@ def predict(**settings: Any) -> int:
     used.
     """
     run = build(PredictRun, settings)
-    console = Console(run.quiet)
-    if run.batch_size < 1 or run.n_best < 1:
-        raise InputError(f"--batch-size and --n-best must be at least 1; got {run.batch_size} and {run.n_best}")
-    predictor = Predictor.from_pretrained(run.model, device=run.device, max_length=run.max_length, threads=run.threads)
+    console = Console(run.use.quiet)
+    if run.n_best < 1:
+        raise InputError(f"--n-best must be at least 1; got {run.n_best}")
+    predictor = Predictor.from_pretrained(run.model, **run.use.opening())
     run.columns.check(f"a model of {predictor.task.name}", *USED_COLUMNS[predictor.task.name])
     if run.columns.split_words:
         raise InputError("--split-words is a matter of training; the model does as it was trained", remedy="leave it out")
@@ -84,7 +78,7 @@ def _write_rows(run: PredictRun, predictor: Predictor, table: Table, columns: Co
             lines = [line for line, _ in rows]
             items = [predictor.task.take(row, columns, table.where, line, labelled=False) for line, row in rows]
             examples = Examples(items, lines, table.where)
-            answers = predictor.task.answers(predictor.outputs(examples, run.batch_size), examples)
+            answers = predictor.task.answers(predictor.outputs(examples, run.use.batch_size), examples)
             for (line, row), answer in zip(rows, answers, strict=True):
                 new = new_columns(answer, run.n_best)
                 if is_columns:

@@ -65,6 +65,30 @@ class SavingSettings:
             raise InputError(f"--keep must be at least 0; got {self.keep}")
 
 
+@dataclass(frozen=True, kw_only=True)
+class UseSettings:
+    """How a model that is there is used."""
+
+    batch_size: int = 32
+    """Texts at once."""
+    max_length: int | None = None
+    """Tokens a text; what the model's own files say when not given (raw text of a masked LM: 128)."""
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:1 or mps."""
+    threads: int | None = None
+    """CPU threads; those the machine has when not given."""
+    quiet: bool = False
+    """Say nothing but errors."""
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise InputError(f"--batch-size must be at least 1; got {self.batch_size}")
+
+    def opening(self) -> dict[str, Any]:
+        """Return the keywords that open a model, those of Predictor's and Embedder's `from_pretrained`."""
+        return {"device": self.device, "max_length": self.max_length, "threads": self.threads}
+
+
 def build(kind: type[T], given: Mapping[str, Any]) -> T:
     """Build settings from keywords: fields of PLAIN groups may stand beside the others, `config` names a JSON file.
 

@@ -16,7 +16,7 @@ from bertlite.report.charts import scatter_chart
 from bertlite.report.page import page
 from bertlite.report.tables import section, table
 from bertlite.runs.console import Console
-from bertlite.runs.settings import PLAIN, Rows, build
+from bertlite.runs.settings import PLAIN, Rows, UseSettings, build
 from bertlite.runs.tables import check_output, open_writer
 from bertlite.tasks.embedding import Embedder
 from bertlite.tasks.readers import Columns, column_of, open_table, take_number, text_of
@@ -44,22 +44,16 @@ class SimilarRun:
     top_k: int = 5
     """Nearest texts a query."""
     seed: int = 0
-    batch_size: int = 32
-    max_length: int | None = None
-    device: str = "auto"
-    threads: int | None = None
     overwrite: bool = False
     """Replace an output file that is there."""
-    quiet: bool = False
-    """Say nothing but errors."""
     columns: Annotated[Columns, PLAIN] = field(default_factory=Columns)
+    use: Annotated[UseSettings, PLAIN] = field(default_factory=UseSettings)
 
     def __post_init__(self) -> None:
         if (self.pairs, self.queries is not None, self.clusters is not None).count(True) > 1:
             raise InputError("give one of --pairs, --queries and --clusters")
-        for name in ("top_k", "batch_size"):
-            if getattr(self, name) < 1:
-                raise InputError(f"--{name.replace('_', '-')} must be at least 1; got {getattr(self, name)}")
+        if self.top_k < 1:
+            raise InputError(f"--top-k must be at least 1; got {self.top_k}")
 
 
 def similar(**settings: Any) -> int:
@@ -92,8 +86,8 @@ class _Similar:
     """One comparison: its rows, and their vectors."""
 
     def __init__(self, run: SimilarRun):
-        self.run, self.console = run, Console(run.quiet)
-        self.embedder = Embedder.from_pretrained(run.model, device=run.device, max_length=run.max_length, threads=run.threads)
+        self.run, self.console = run, Console(run.use.quiet)
+        self.embedder = Embedder.from_pretrained(run.model, **run.use.opening())
         run.columns.check("similar", "pair_column")
         opened = open_table(run.input, run.columns)
         self.where, self.kind = opened.where, opened.kind
@@ -120,7 +114,7 @@ class _Similar:
         """Return the rows' vectors, those that they hold or new ones; raises InputError for vectors of another size."""
         if EMBEDDING not in self.rows[0]:
             texts = self._texts(self.column, "text")
-            return self.embedder.encode(texts, self.run.batch_size)
+            return self.embedder.encode(texts, self.run.use.batch_size)
         held = [column_of(row, EMBEDDING, "text", self.where, line) for line, row in zip(self.lines, self.rows, strict=True)]
         wanted = self.embedder.dimension()
         for line, vector in zip(self.lines, held, strict=True):
@@ -131,8 +125,8 @@ class _Similar:
     def pairs(self) -> Iterator[tuple[Row, dict[str, Any]]]:
         """Return each row with the cosine of its two texts."""
         columns = self.run.columns
-        first = self.embedder.encode(self._texts(self.column, "text"), self.run.batch_size)
-        second = self.embedder.encode(self._texts(columns.pair_column or "pair", "pair"), self.run.batch_size)
+        first = self.embedder.encode(self._texts(self.column, "text"), self.run.use.batch_size)
+        second = self.embedder.encode(self._texts(columns.pair_column or "pair", "pair"), self.run.use.batch_size)
         scores = cosines(first, second)
         if self.label in self.rows[0]:
             self._say_correlation(scores)
@@ -156,7 +150,7 @@ class _Similar:
         column = "text" if opened.kind == ".txt" else self.run.columns.text_column or "text"
         asked = list(opened.rows)
         texts = [text_of(row, column, "text", opened.where, line) for line, row in asked]
-        found = search(self.embedder.encode(texts, self.run.batch_size), self._vectors(), self.run.top_k)
+        found = search(self.embedder.encode(texts, self.run.use.batch_size), self._vectors(), self.run.top_k)
         return ((row, {"matches": self._matches(*best)}) for (_, row), best in zip(asked, found, strict=True))
 
     def neighbours(self) -> Iterator[tuple[Row, dict[str, Any]]]:

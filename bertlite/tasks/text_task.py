@@ -5,6 +5,7 @@ Shapes: n texts, C outputs of the model.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,15 +29,15 @@ class LabelledText:
 
 
 @dataclass(frozen=True)
-class TextTask:
+class TextTask(ABC):
     """Texts or pairs; the output of a text is its logits (C,)."""
 
     texts: TextEncoder
 
     @staticmethod
+    @abstractmethod
     def take_label(row: Row, columns: Columns, where: str, line: int) -> Any:
         """Return a row's label; raises InputError for a row without one."""
-        raise NotImplementedError
 
     @classmethod
     def take(cls, row: Row, columns: Columns, where: str, line: int, *, labelled: bool) -> LabelledText:
@@ -49,9 +50,9 @@ class TextTask:
         """Return the examples as they are."""
         return examples
 
+    @abstractmethod
     def targets(self, examples: Examples[LabelledText]) -> Sequence[Label]:
         """Return what the model learns of each text; raises InputError for a label that is not known."""
-        raise NotImplementedError
 
     def check(self, examples: Examples[LabelledText]) -> None:
         """Raise InputError for a label that the training rows do not have."""
