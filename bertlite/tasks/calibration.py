@@ -42,16 +42,16 @@ def calibration_error(probabilities: np.ndarray, label_ids: np.ndarray) -> float
 def fit_temperature(logits: np.ndarray, label_ids: np.ndarray) -> float:
     """Return the temperature, within 0.05 to 20, under which logits (n, C) give the labels (n,) the greatest likelihood.
 
-    A label counts for (n + 1) / (n + C) and the others for the rest, so that a few texts, all of them right, do not make the
+    A label counts for (n + 1) / (n + 2) and the others share the rest, so that a few texts, all of them right, do not make the
     model sure of everything (Platt 1999, "Probabilistic outputs for support vector machines", sec. 2.2).
     """
     total, num_labels = logits.shape
-    rest = 1 / (total + num_labels)
+    rest = 1 / (total + 2)
 
     def loss(log_temperature: float) -> float:
         scores = log_softmax(logits.astype(np.float64) / np.exp(log_temperature), axis=1)
         own = scores[np.arange(total), label_ids]
-        return float(-((1 - num_labels * rest) * own + rest * scores.sum(1)).mean())
+        return float(-((1 - rest) * own + rest / (num_labels - 1) * (scores.sum(1) - own)).mean())
 
     return float(np.exp(minimize_scalar(loss, bounds=(np.log(0.05), np.log(20.0)), method="bounded").x))
 

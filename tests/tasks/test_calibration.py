@@ -25,6 +25,18 @@ def test_a_temperature_undoes_a_factor_on_the_logits(factor):
     assert fit_temperature(logits * factor, labels) == pytest.approx(factor, rel=0.05)
 
 
+def test_few_texts_of_many_classes_are_calibrated_too():
+    draws = np.random.default_rng(0)
+    logits = draws.normal(size=(400, 77)) * 3
+    labels = (log_softmax(logits, axis=1) + draws.gumbel(size=logits.shape)).argmax(1)
+    assert fit_temperature(logits, labels) == pytest.approx(1, rel=0.15)
+
+
+def test_a_few_texts_that_are_all_right_do_not_make_it_certain():
+    temperature = fit_temperature(np.array([[2.0, 0.0], [0.0, 2.0], [2.0, 0.0]]), np.array([0, 1, 0]))
+    assert 0.5 < temperature < 3
+
+
 @given(st.lists(st.tuples(st.integers(0, 8), st.booleans()), min_size=1, max_size=30))
 def test_a_threshold_gives_the_largest_f1(rows):
     scores, truth = np.array([score / 8 for score, _ in rows]), np.array([is_true for _, is_true in rows])
