@@ -31,9 +31,10 @@ class SequenceClassifier(nn.Module):
     rates: Mapping[str, float] = {}
     """By the beginning of a parameter's name: how many times the learning rate it takes."""
 
-    def __init__(self, config: ModelConfig, num_outputs: int, objective: Objective):
+    def __init__(self, config: ModelConfig, num_outputs: int, objective: Objective, *, bias: Sequence[float] | None = None):
+        """Take sizes and loss; `bias` (C,) is where the outputs begin, 0 when not given."""
         super().__init__()
-        self.config, self.objective = config, objective
+        self.config, self.objective, self.bias = config, objective, bias
         self.encoder = Encoder(config)
         self.pooler = Pooler(config)
         self.classifier = ClassificationHead(config, num_outputs)
@@ -43,6 +44,9 @@ class SequenceClassifier(nn.Module):
         initialise(self.encoder, std=self.config.init_std, seed=seed)
         initialise(self.pooler, std=self.config.init_std, seed=seed, part=1)
         initialise(self.classifier, std=HEAD_STD, seed=seed, part=2)
+        if self.bias is not None:
+            with torch.no_grad():
+                self.classifier.output.bias.copy_(torch.tensor(self.bias))
 
     def logits(self, batch: Batch) -> Tensor:
         """Return (N, C)."""

@@ -1,5 +1,6 @@
 """Classification where several labels, or none, hold of a text: a sigmoid a label, with a threshold a label.
 
+The outputs begin at the labels' log-odds in the training rows (Lin et al. 2017, "Focal loss", sec. 3.3, begin so too).
 Thresholds are chosen on validation examples to give the largest F1 (Lewis et al. 1996, "Training algorithms for linear text
 classifiers", choose them so too); before that every threshold is 0.5.
 Shapes: n texts, C labels.
@@ -7,6 +8,7 @@ Shapes: n texts, C labels.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
@@ -38,6 +40,8 @@ class MultiLabel(TextTask):
 
     label_set: Labels
     weights: tuple[float, ...] | None = None
+    prior: tuple[float, ...] = ()
+    """The log-odds of each label in the training rows."""
     head: HeadSettings = field(default_factory=HeadSettings)
     thresholds: tuple[float, ...] = ()
 
@@ -60,7 +64,8 @@ class MultiLabel(TextTask):
         balanced = tuple(max(1, n) / max(1, len(examples) - n) for n in without)
         is_balanced = head.class_weights == ("balanced",)
         weights = balanced if is_balanced else head.weights_for(labels.names, [0] * len(labels))
-        return cls(texts, labels, weights, head, (0.5,) * len(labels))
+        prior = tuple(math.log((len(examples) - n + 1) / (n + 1)) for n in without)
+        return cls(texts, labels, weights, prior, head, (0.5,) * len(labels))
 
     @classmethod
     def restored(cls, config: Mapping[str, Any], extra: Mapping[str, Any], texts: TextEncoder, num_outputs: int) -> Self:
@@ -74,7 +79,8 @@ class MultiLabel(TextTask):
     def make_model(self, config: ModelConfig) -> nn.Module:
         """Return the model, with weights not yet drawn."""
         objective = binary_cross_entropy(self.weights, smoothing=self.head.label_smoothing)
-        return SequenceClassifier(config, len(self.labels), objective)
+        # From 0, with many labels that are rare, hundreds of steps would go into learning how rare they are.
+        return SequenceClassifier(config, len(self.labels), objective, bias=self.prior or None)
 
     def targets(self, examples: Examples[LabelledText]) -> list[np.ndarray]:
         """Return 0 or 1 for each label, float32 (C,)."""

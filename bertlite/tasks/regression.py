@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
 from scipy import stats
 from torch import Tensor, nn
 
@@ -41,16 +40,9 @@ class Regressor(SequenceClassifier):
 
     def __init__(self, config: ModelConfig, mean: float = 0.0, deviation: float = 1.0):
         self.scale = 2.0 ** round(math.log2(deviation))
-        super().__init__(config, 1, squared_error(self.scale))
-        self.mean = mean
+        super().__init__(config, 1, squared_error(self.scale), bias=[mean / self.scale])
         self.register_state_dict_post_hook(lambda module, state, prefix, metadata: _rescale(state, prefix, self.scale))
         self.register_load_state_dict_pre_hook(lambda module, state, prefix, *rest: _rescale(state, prefix, 1 / self.scale))
-
-    def initialise(self, seed: int) -> None:
-        """Draw new weights; the encoder's are usually replaced afterwards."""
-        super().initialise(seed)
-        with torch.no_grad():
-            self.classifier.output.bias.fill_(self.mean / self.scale)
 
     def logits(self, batch: Batch) -> Tensor:
         """Return the numbers, (N, 1)."""
