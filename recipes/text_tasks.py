@@ -59,7 +59,7 @@ def emotions(data: Path, out: Path, smoke: bool) -> str:
     found = []
     for seed in SEEDS[:1]:
         run = finetune(model=minilm(), task="multi-label", train=train, validation=dev, out=out / str(seed), seeds=(seed,),
-                       epochs=0.5 if smoke else 2.0, eval_steps=10**9, precision="bf16", max_length=64, overwrite=True, **columns)
+                       epochs=0.5 if smoke else 1.0, learning_rate=3e-4, eval_steps=10**9, precision="bf16", max_length=64, overwrite=True, **columns)
         found.append(evaluate(model=run, input=test, **columns))
     names = ("micro_f1", "micro_f1_at_half", "macro_f1", "exact_match")
     return "test: " + ", ".join(f"{name} {np.mean([f[name] for f in found]):.4f} ({np.std([f[name] for f in found], ddof=len(found) > 1):.4f})" for name in names)
