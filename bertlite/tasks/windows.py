@@ -35,19 +35,15 @@ def best_windows(windows: Sequence[tuple[int, int]], sizes: Sequence[int] | np.n
 
     At the ends of the text there is no more context to be had, so only the other side counts.
     """
+    sizes = np.asarray(sizes)
     ends = np.cumsum(sizes)
     total = len(ends)
     best, most = np.zeros(total, dtype=np.int64), np.full(total, -1.0)
     for number, (begin, end) in enumerate(windows):
         words = np.arange(begin, end)
-        left = np.full(len(words), np.inf) if begin == 0 else ends[words] - sizes_of(sizes, words) - ends[begin - 1]
+        left = np.full(len(words), np.inf) if begin == 0 else ends[words] - sizes[words] - ends[begin - 1]
         right = np.full(len(words), np.inf) if end == total else ends[end - 1] - ends[words]
         context = np.minimum(left, right)
         better = context > most[words]
         best[words[better]], most[words[better]] = number, context[better]
     return best
-
-
-def sizes_of(sizes: Sequence[int] | np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Return the sizes of some words."""
-    return np.asarray(sizes)[words]
